@@ -3,6 +3,8 @@
 import re
 from typing import Literal, NamedTuple
 
+from srrag.reading.sentences import sentence_spans
+
 Role = Literal["conclusion", "result", "background", "method", ""]
 
 
@@ -32,13 +34,6 @@ _BOLD = re.compile(r"(\*\*|__)(?=\S)([^\n*_]+?)(?<=\S)\1")
 _BRACKETED_NUMBER = re.compile(
     r"[\[【［][ \u200b\ufeff]{0,3}\^?(\d(?:[\d ,;–&-]|and){0,40})[\]】］]"
 )
-_STOP = re.compile(r"[.!?][\"'”’)\]]*\s+")
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:et al|vs|figs?|tabs?|eqs?|refs?|nos?|vol|pp?|dr|prof|mr|mrs|ms|st|e\.g|i\.e|cf|ca"
-    r"|approx|resp|incl|etc|suppl|sec|ch|ed|eds)|(?:\b[A-Za-z]\.)+[A-Za-z])$",
-    re.IGNORECASE,
-)
-_ABBREVIATION_CHARS = 12
 
 
 def plain(text: str) -> str:
@@ -102,27 +97,5 @@ def _segments(text: str) -> list[tuple[str, str]]:
 
 
 def cut_sentences(text: str) -> list[str]:
-    """Cut at full stops that a capital, digit or opening mark follows, but for abbreviations."""
-    sentences = []
-    start = 0
-    for stop in _STOP.finditer(text):
-        after = text[stop.end() : stop.end() + 1]
-        if not (after.isupper() or after.isdigit() or after in tuple("\"'“‘([")):
-            continue
-        before = text[max(start, stop.start() - _ABBREVIATION_CHARS) : stop.start()]
-        if text[stop.start()] == "." and _abbreviates(before, after):
-            continue
-        sentences.append(text[start : stop.end()].strip())
-        start = stop.end()
-    if rest := text[start:].strip():
-        sentences.append(rest)
-    return sentences
-
-
-def _abbreviates(before: str, after: str) -> bool:
-    """Whether a stop ends an abbreviation: "no" and "p" are words unless a number follows."""
-    found = _ABBREVIATION.search(before)
-    if not found:
-        return False
-    numbered = found[0].casefold() in ("no", "nos", "p", "pp", "ed", "ca", "ms", "ch", "st", "sec")
-    return after.isdigit() or not numbered
+    """The sentences of a text."""
+    return [text[start:end] for start, end in sentence_spans(text)]

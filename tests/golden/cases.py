@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from srrag.answer.gate.mismatch import NoticeMismatch
 from srrag.answer.select import snippets
 from srrag.answer.support.check_answer import CheckAnswer
 from srrag.answer.write.choose import ChooseOption
@@ -152,18 +151,6 @@ def choose_option(fill: Fill) -> list[Prompt]:
     return ChooseOption().prompts(to_answer(fill))
 
 
-def notice_mismatch(fill: Fill) -> list[Prompt]:
-    anchors = {"P": [fill("adults with chronic plantar heel pain")]}
-    table = pa.table(
-        {
-            "text": [fill(QUESTION)],
-            "anchors": pa.array([{part: list[str]() for part in "PICOT"} | anchors], ANCHORS),
-            "evidence": pa.array([evidence(fill)], EVIDENCE),
-        }
-    )
-    return NoticeMismatch().prompts(table)
-
-
 def check_answer(fill: Fill) -> list[Prompt]:
     text = evidence(fill)[0]["text"]
     place = {"evidence_id": "e1", "start": text.index(". At 3") + 2, "end": len(text)}
@@ -293,7 +280,6 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "read_and_answer": read_and_answer,
     "choose_option": choose_option,
     "select_snippets": select_snippets,
-    "notice_mismatch": notice_mismatch,
     "check_answer": check_answer,
     "picot_anchors": picot,
     "decompose": decomposed,

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from srrag.answer.gate.mismatch_rules import conditions_in
-from srrag.answer.gate.populations import traits
+from srrag.answer.gate.mismatch import conditions_in
 from srrag.answer.select.sentence_features import asked_outcome
 from srrag.reading.lexicon import lexicon
+from srrag.reading.people import traits
 from srrag.reading.statement import Direction, polarity, read_statement
 
 Part = Literal["P", "I", "C", "O"]

@@ -6,7 +6,7 @@ import re
 
 from srrag.algo.number_words import NUMBER_WORDS
 from srrag.answer.clinical.paper import CitedPaper
-from srrag.answer.gate.mismatch_rules import conditions_in
+from srrag.answer.gate.mismatch import conditions_in
 
 MAX_CHARS = 90
 _PERSON = (

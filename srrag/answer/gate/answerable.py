@@ -29,7 +29,7 @@ from srrag.answer.gate.coverage import (
     shares,
     typos,
 )
-from srrag.answer.gate.mismatch_rules import asked_people
+from srrag.answer.gate.mismatch import asked_people
 from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.core.rows import live
 from srrag.core.schema import ANSWERABLE

@@ -1,62 +1,90 @@
-"""The notice that evidence is about other people or another intervention than was asked for."""
+"""The notice that evidence is about other people or another intervention than was asked for.
+
+The rules find nothing if in doubt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
-from srrag.algo.grounding import ground
-from srrag.answer.gate.mismatch_rules import Source, rule_mismatches
-from srrag.core.rows import Row, live, with_columns, with_rejects
-from srrag.core.schema import MISMATCHES, REJECT
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import inert, quoted
+from srrag.algo.terms import terms
+from srrag.core.rows import Row, live, with_columns
+from srrag.core.schema import MISMATCHES
+from srrag.core.step import Function, Place, Step
+from srrag.reading.mentions import find_mentions
+from srrag.reading.people import PEOPLE, contradiction, traits
 from srrag.reading.prose import plain
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "notice_mismatch.md")
-UNCHECKED = "Whether the evidence is about the people and interventions asked about is not known."
-"""The notice where the model's answer is a fault."""
-
-MAX_MISMATCHES = 24
-"""Two parts of each of the twelve windows (Table S3)."""
 MAX_PHRASE_CHARS = 160
 MAX_SHOWN = 3
 """Groups of evidence that a notice names; the rest are in the column."""
+_TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
+_LOOSE_TEXT = (
+    "acute adult aged adolescent athlete boy care case child children chronic clinic clinical "
+    "cohort compared condition control daily day disorder disease dose effect episode exercise "
+    "exercises female first girl group guideline guidelines healthy high home hospital individual "
+    "injury injured injuries intensity intervention lasting level load loading long low lower male "
+    "man management meta-analysis method mild month new older pain painful patient people person "
+    "persistent player population practice prevention program programme randomised randomized "
+    "recovery recreational recurrence recurrent rehabilitation related repaired return review risk "
+    "runner second session sessions severe short specific sport sports standard strengthening "
+    "strength study supervised surgery surgical symptom symptoms syndrome systematic team test "
+    "therapy time training treatment trial two upper week weekly woman women worker year young "
+    "reconstruction repair replacement fracture tear rupture cancer failure lateral medial "
+    "musculoskeletal tendinopathy tendon progressive region"
+)
+LOOSE = frozenset(terms(_LOOSE_TEXT))
+"""Words that many conditions and interventions share, so that they tell none from another."""
+_BREAK_TEXT = (
+    "a an the of in on at to for by with without and or as after before from during than versus "
+    "vs compared common sole treatment recovery lasting early prevent preventing that who is are "
+    "should does can"
+)
+_BREAK = "|".join(_BREAK_TEXT.split())
+_CONDITION = re.compile(
+    rf"(?<![\w-])(?:(?!(?:{_BREAK})\b)[a-z][\w-]{{0,30}}\s){{0,4}}"
+    r"(?:pain|sprains?|strains?|tears?|ruptures?|fractures?|injur(?:y|ies)|syndromes?|disorders?|"
+    r"diseases?|disabilit(?:y|ies)|instability|impingement|whiplash|stroke|cancer|diabetes|"
+    r"failure|(?!(?:diagnosis|prognosis|aroma|diploma|academia)\b)"
+    r"[a-z]{2,30}(?:itis|osis|opathy|alg?ia|emia|oma|trophy|paresis|plegia))\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?![\w-]*(?:ed|ing|ly)$)[A-Za-z][\w-]{4,40}")
+_CAPITALS = re.compile(r"\b[A-Z]{2,6}s?\b")
 
-Number = Annotated[int, Field(ge=1, le=999)]
-Phrase = Annotated[str, StringConstraints(max_length=MAX_PHRASE_CHARS)]
-PARTS = ("P", "I")
+
+_AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
+_SUBJECTS = re.compile(r"\b(?:subjects|individuals)\b", re.IGNORECASE)
 
 
-class Mismatch(Answer):
-    """A piece of evidence that is about something else, in the words of both sides."""
+class Source(NamedTuple):
+    """A piece of evidence as the rules read it; `document` joins those of one document."""
 
-    n: Number
+    document: str
+    title: str
+    text: str
+
+
+class FoundMismatch(NamedTuple):
+    """A mismatch of a piece of evidence (by number, from 1)."""
+
+    number: int
     part: Literal["P", "I"]
-    asked: Phrase
-    found: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PHRASE_CHARS)]
-
-
-class Mismatches(Answer):
-    """All mismatches of a block of evidence."""
-
-    mismatches: Annotated[list[Mismatch], Field(max_length=MAX_MISMATCHES)]
+    asked: str
+    found: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoticeMismatch(LLMStep):
+class NoticeMismatch(Step):
     """Add `mismatches` of `evidence` with the question, and a `notice` of them for the reader.
 
-    One prompt a question. A mismatch counts only if question and evidence hold its words. The
-    notice has a sentence for the population and one for the intervention, names only the `top`
-    pieces of evidence, and is "" without mismatches. If the model's answer is faulty, the notice
-    says that nothing is known, and the row is rejected.
+    The notice has a sentence for the population and one for the intervention, names only the `top`
+    pieces of evidence, and is "" without mismatches.
     """
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors", "evidence")
@@ -64,127 +92,53 @@ class NoticeMismatch(LLMStep):
         [
             pa.field("mismatches", MISMATCHES, nullable=False),
             pa.field("notice", pa.string(), nullable=False),
-            pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
-    max_tokens: int = 1024
-    """Twelve mismatches of 60 tokens, and some in reserve."""
     top: int = 6
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render one prompt for each question that has evidence."""
-        return [
-            Prompt(
-                row,
-                "mismatch",
-                PROMPT.system(),
-                PROMPT.user(
-                    question=quoted(question["text"]),
-                    anchors=quoted(question["anchors"]),
-                    num_evidence=len(question["evidence"]),
-                    evidence="\n".join(
-                        quoted({"n": n, "title": item["title"], "text": item["text"]})
-                        for n, item in enumerate(question["evidence"], 1)
-                    ),
-                ),
-                Mismatches,
-                max_tokens=self.max_tokens,
-            )
-            for row, question in live(batch, self.reads)
-            if question["evidence"]
-        ]
+    def open(self, at: Place) -> Function:
+        """The function from table to table; nothing is loaded."""
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Contradictions that the rules are sure of."""
-        questions = dict(live(batch, self.reads))
-        answers = []
-        for prompt in prompts:
-            question = questions[prompt.row]
-            sources = [
-                Source(item["doc_id"], inert(item["title"]), inert(item["text"]))
-                for item in question["evidence"]
-            ]
-            found = [
-                Mismatch(n=each.number, part=each.part, asked=each.asked, found=each.found)
-                for each in rule_mismatches(question["text"], question["anchors"], sources)
-                if max(len(each.asked), len(each.found)) <= MAX_PHRASE_CHARS
-            ]
-            answers.append(Mismatches(mismatches=found[:MAX_MISMATCHES]).model_dump_json())
-        return answers
+        def run(batch: pa.Table) -> pa.Table:
+            rows: list[Row] = [{"mismatches": [], "notice": ""}] * batch.num_rows
+            for place, question in live(batch, self.reads):
+                evidence = question["evidence"]
+                sources = [Source(e["doc_id"], e["title"], e["text"]) for e in evidence]
+                found = [
+                    each._replace(asked=plain(each.asked), found=plain(each.found))
+                    for each in rule_mismatches(question["text"], question["anchors"], sources)
+                    if max(len(each.asked), len(each.found)) <= MAX_PHRASE_CHARS
+                ]
+                mismatches = [
+                    {
+                        "evidence_id": evidence[each.number - 1]["evidence_id"],
+                        "part": each.part, "asked": each.asked, "found": each.found,
+                    }
+                    for each in found
+                ]  # fmt: skip
+                rows[place] = {"mismatches": mismatches, "notice": notice(found, self.top)}
+            return with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Evidence that was not given, and words that are nowhere."""
-        question = batch.select(["text", "evidence"]).slice(prompt.row, 1).to_pylist()[0]
-        for each in value.mismatches:
-            if each.n > len(question["evidence"]):
-                detail = f"There is no evidence {each.n}: {len(question['evidence'])} were given."
-                return Fault("invalid_citation", detail)
-            if not _holds(each, question):
-                detail = (
-                    f"{each.asked!r} is not in the question, or {each.found!r} not in evidence "
-                    f"{each.n}. Copy exactly."
-                )
-                return Fault("ungrounded", detail)
-        return None
-
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Keep the mismatches whose words are found, by the ids of their evidence."""
-        questions = dict(live(batch, self.reads))
-        found: list[list[Row]] = [[] for _ in range(batch.num_rows)]
-        notices = [""] * batch.num_rows
-        faults: dict[int, list[Fault]] = {}
-        for prompt, completion in zip(prompts, completions, strict=True):
-            if completion.fault is not None:
-                notices[prompt.row] = UNCHECKED
-                faults[prompt.row] = [completion.fault]
-                continue
-            question = questions[prompt.row]
-            kept = [each for each in completion.value.mismatches if _holds(each, question)]
-            found[prompt.row] = [_row(each, question["evidence"]) for each in kept]
-            notices[prompt.row] = notice(kept, self.top)
-        columns = {"mismatches": pa.array(found, MISMATCHES), "notice": pa.array(notices)}
-        return with_rejects(with_columns(batch, pa.table(columns)), "mismatch", faults)
+        return run
 
 
-def _holds(mismatch: Mismatch, question: Mapping[str, Any]) -> bool:
-    """Whether question and evidence hold the words of a mismatch, as a prompt shows them."""
-    if mismatch.n > len(question["evidence"]):
-        return False
-    item = question["evidence"][mismatch.n - 1]
-    asked = not mismatch.asked or ground(mismatch.asked, inert(question["text"]))
-    return bool(asked) and any(ground(mismatch.found, inert(item[k])) for k in ("title", "text"))
-
-
-def _row(mismatch: Mismatch, evidence: Sequence[Row]) -> Row:
-    return {
-        "evidence_id": evidence[mismatch.n - 1]["evidence_id"],
-        "part": mismatch.part,
-        "asked": plain(mismatch.asked),
-        "found": plain(mismatch.found),
-    }
-
-
-def notice(mismatches: Sequence[Mismatch], top: int) -> str:
+def notice(mismatches: Sequence[FoundMismatch], top: int) -> str:
     """A sentence for each part in which one of the `top` pieces of evidence differs."""
     sentences = []
-    for part in PARTS:
-        differing = [each for each in mismatches if each.part == part and each.n <= top]
+    for part in ("P", "I"):
+        differing = [each for each in mismatches if each.part == part and each.number <= top]
         groups: dict[str, set[int]] = {}
         for each in differing:
-            groups.setdefault(plain(each.found), set()).add(each.n)
+            groups.setdefault(each.found, set()).add(each.number)
         if not groups:
             continue
         told = [
             f"{_list(numbers)} of “{found}”" for found, numbers in [*groups.items()][:MAX_SHOWN]
         ]
         told += ["others of more"] if len(groups) > MAX_SHOWN else []
-        asked = dict.fromkeys(f"“{plain(each.asked)}”" for each in differing if each.asked)
+        asked = dict.fromkeys(f"“{each.asked}”" for each in differing if each.asked)
         lead = (
             f"The question asks about {' and '.join(asked)}, but"
             if asked
@@ -199,3 +153,104 @@ def _list(numbers: Collection[int]) -> str:
     if not rest:
         return f"{first} speaks"
     return f"{', '.join([first, *rest[:-1]])} and {rest[-1]} speak"
+
+
+def rule_mismatches(
+    question: str, anchors: Mapping[str, Sequence[str]], sources: Sequence[Source]
+) -> list[FoundMismatch]:
+    """Mismatches by number of the evidence, at most one a part.
+
+    P: traits that contradict those of the question's P anchors; else a title that names another
+    condition, where nothing found of the document holds a telling word of the condition asked
+    about. I: a title that names another intervention, where no evidence at all holds the one
+    asked about, by half of its telling words or by its initials.
+    """
+    people = traits("; ".join(anchors["P"]))
+    people += [each for each in traits(question) if each.kind == "species"]
+    conditions = [name for anchor in anchors["P"] for name in conditions_in(anchor)]
+    whole: dict[str, str] = {}
+    for source in sources:
+        known = whole.get(source.document, source.title)
+        whole[source.document] = f"{known} {source.text}"
+    named = [anchor for anchor in anchors["I"] if _names_one(anchor)]
+    absent = bool(named) and not any(_holds(t, anchors["I"], 0.5) for t in whole.values())
+    treatments = _treatments(sources) if absent else [[]] * len(sources)
+    asked = _telling(question)
+    found = []
+    for number, (source, others) in enumerate(zip(sources, treatments, strict=True), 1):
+        trait = contradiction(people, source.title, source.text)
+        if trait:
+            found.append(FoundMismatch(number, "P", _first(anchors["P"], trait.kind), trait.phrase))
+        elif conditions and not _holds(whole[source.document], conditions, 0):
+            other = _other(conditions_in(source.title), asked)
+            found += [FoundMismatch(number, "P", conditions[0], other)] if other else []
+        if other := _other(others, asked):
+            found.append(FoundMismatch(number, "I", named[0], other))
+    return found
+
+
+def _names_one(anchor: str) -> bool:
+    """Whether an I anchor names an intervention, not only a verb that the rules took for one."""
+    return len(_telling(anchor)) > 1 or bool(_NAME.fullmatch(anchor))
+
+
+def _treatments(sources: Sequence[Source]) -> list[list[str]]:
+    """Phrases of each title that the tagger takes for interventions, and that may be shown."""
+    titles = [source.title for source in sources]
+    mentions = find_mentions(titles, [""] * len(titles), [True] * len(titles))
+    phrases = [
+        [title[m.start : m.end] for m in found if m.type in _TREATMENTS]
+        for title, found in zip(titles, mentions, strict=True)
+    ]
+    return [
+        [p for p in each if " " in p and ":" not in p and not _CONDITION.search(p)]
+        for each in phrases
+    ]
+
+
+def asked_people(question: str) -> str:
+    """The last words of a question that say in whom ("in infants with diarrhea"), "" for none."""
+    for found in reversed([*_AMONG.finditer(question)]):
+        words = question[found.end() :]
+        people = PEOPLE.search(words) or _SUBJECTS.search(words) or traits(words)
+        if people or conditions_in(words):
+            return words
+    return ""
+
+
+def conditions_in(text: str) -> list[str]:
+    """Phrases that name a condition with a word that tells it from others."""
+    return [name for m in _CONDITION.finditer(text) if _telling(name := m[0].strip())]
+
+
+def _first(anchors: Sequence[str], kind: str) -> str:
+    """The first anchor that names a trait of this kind, "" if none does."""
+    return next((a for a in anchors if any(each.kind == kind for each in traits(a))), "")
+
+
+def _holds(text: str, names: Sequence[str], share: float) -> bool:
+    """Whether a text may be about any of these: by more words than a share, or by initials.
+
+    A name without a telling word counts as held.
+    """
+    held = {*terms(text)}
+    capitals = {word.rstrip("s") for word in _CAPITALS.findall(text)}
+    for name in names:
+        telling = _telling(name)
+        initials = "".join(word[0] for word in re.split(r"[\s-]+", name) if word).upper()
+        known = len(telling & held)
+        if not telling or (known and known >= share * len(telling)):
+            return True
+        if any(initials.startswith(word) for word in capitals):
+            return True
+    return False
+
+
+def _other(names: Iterable[str], asked: set[str]) -> str:
+    """The first name with telling words of which the question has none, "" if there is none."""
+    return next((n for n in names if _telling(n) and not _telling(n) & asked), "")
+
+
+def _telling(name: str) -> set[str]:
+    """Stems of the words that tell a condition or an intervention from others."""
+    return {*terms(name)} - LOOSE

@@ -85,7 +85,7 @@ class FindSnippets(LLMStep):
     would quote.
     """
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(

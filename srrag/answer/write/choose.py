@@ -57,7 +57,7 @@ class ChooseOption(LLMStep):
     reject their rows.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     evidence: str = "evidence"
     max_steps: int = 8

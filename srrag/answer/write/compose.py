@@ -75,7 +75,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 17
+    version: ClassVar[int] = 18
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

@@ -1,6 +1,6 @@
 import pytest
 
-from srrag.answer.gate.populations import contradiction, traits
+from srrag.reading.people import contradiction, traits
 
 
 def differs(asked: str, title: str, text: str = "") -> str:
