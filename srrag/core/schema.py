@@ -466,7 +466,6 @@ SNIPPETS = pa.list_(
             pa.field("char_end", _INT),
             pa.field("reason", _STRING),
             pa.field("parts", pa.list_(_STRING)),
-            pa.field("outcome_with_time", pa.bool_()),
         ]
     )
 )

@@ -9,22 +9,19 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.ontology import Ontology
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT, SUBQUESTIONS
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import fenced
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md")
 MAX_QUESTIONS = 6
 MAX_QUESTION_CHARS = 300
 MAX_TYPES = 6
-MAX_TOKENS = 1024
-"""Six questions of 40 tokens with their kind and types are some 500."""
 
 # Types of an anchor in the graph by part, in the PICO schema and in the neutral one.
 _TYPES: Mapping[str, tuple[str, ...]] = {
@@ -41,42 +38,66 @@ _MOST_NODES = MAX_QUESTIONS - 2
 _CUT_NUMBER = re.compile(r"^[\d.,]+")
 
 Kind = Literal["node", "triple", "community"]
-TypeName = Annotated[str, StringConstraints(max_length=48)]
 
 
 class SubQuestion(Answer):
     """One look-up: an entity, a relation between two, or what a community of evidence says."""
 
-    kind: Kind
-    text: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+    kind: Annotated[
+        Kind,
+        Means(
+            "what it looks for",
+            {
+                "node": "an entity or its attributes, such as what is known of a dose",
+                "triple": "a relation of two, such as which outcome an intervention changes",
+                "community": "what the evidence as a whole says of a topic",
+            },
+        ),
     ]
-    types: Annotated[list[TypeName], Field(max_length=MAX_TYPES)]
+    text: Annotated[str, Text(40, "a whole question that can be understood by itself")]
+    types: Annotated[
+        list[Annotated[str, Text(3, "spelled as there")]],
+        Items(MAX_TYPES, "what of the schema it is about", "of a topic"),
+    ]
 
 
 class Decomposition(Answer):
-    """The smaller questions, the most important first."""
+    """The smaller questions."""
 
-    questions: Annotated[list[SubQuestion], Field(min_length=1, max_length=MAX_QUESTIONS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "questions": [
+            {
+                "kind": "community",
+                "text": "What is known of fluoride varnish for preventing caries in children?",
+                "types": [],
+            }
+        ]
+    }
+
+    questions: Annotated[
+        list[SubQuestion],
+        Items(MAX_QUESTIONS, "the most important first; a simple question may stay a single one"),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md", Decomposition)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecomposeQuestion(LLMStep):
     """Break `text` into look-ups of entities, of relations, and in communities.
 
-    Types are spelled as in the schema, and unknown ones are dropped. A smaller question with a
-    number that the question lacks is asked for again and then dropped. If none is left, or the
-    answer is faulty, the row is rejected. `node_types` are the entity types that the look-ups of
-    entities and relations name, to restrict the search; it is empty (no restriction) if any look-up
-    names none.
+    Types are spelled as in the schema, and unknown ones are dropped, as is a smaller question with
+    a number that the question lacks. A faulty answer rejects its row. `node_types` are the entity
+    types that the look-ups of entities and relations name, to restrict the search; it is empty (no
+    restriction) if any look-up names none.
 
     The rules make the questions from `anchors`: one per entity, one that joins the parts, and the
     question itself (or its end, if it is long) for the communities.
     """
 
     ontology: Ontology
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = most_tokens(Decomposition)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -88,17 +109,21 @@ class DecomposeQuestion(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
-        schema = self.ontology.describe()
+        system = PROMPT.system(ontology=self.ontology.describe())
+        names = tuple(map(re.escape, self._names()))
         return [
             Prompt(
                 number,
                 "decompose",
-                *render(row["text"], schema),
+                system,
+                PROMPT.user(question=fenced("question", row["text"])),
                 Decomposition,
                 max_tokens=self.max_tokens,
+                enums=(("SubQuestion.types", names),),
             )
             for number, row in live(batch, self.reads)
         ]
@@ -111,18 +136,6 @@ class DecomposeQuestion(LLMStep):
             for prompt in prompts
         ]
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Fault `invented_number`: a number that the question does not hold."""
-        asked = batch["text"][prompt.row].as_py()
-        numbers = lost_numbers(" ".join(each.text for each in value.questions), [asked])
-        if not numbers:
-            return None
-        return Fault(
-            "invented_number",
-            f"The smaller questions hold numbers that the question does not: "
-            f"{', '.join(numbers[:5])}. Ask for nothing that the question does not ask for.",
-        )
-
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
@@ -130,12 +143,11 @@ class DecomposeQuestion(LLMStep):
         texts = batch["text"].to_pylist()
         made = {}
         for prompt, answer in zip(prompts, completions, strict=True):
-            fault = answer.fault or self.check(batch, prompt, answer.value)
-            kept = [] if answer.fault else self._kept(answer.value, texts[prompt.row])
-            if fault is not None and not kept:
-                made[prompt.row] = rejected("decompose", fault)
-            else:
-                made[prompt.row] = {"node_types": self._node_types(kept), "subquestions": kept}
+            if answer.fault is not None:
+                made[prompt.row] = rejected("decompose", answer.fault)
+                continue
+            kept = self._kept(answer.value, texts[prompt.row])
+            made[prompt.row] = {"node_types": self._node_types(kept), "subquestions": kept}
         return filled(batch, self.writes, made)
 
     def _kept(self, answer: Decomposition, asked: str) -> list[dict[str, Any]]:
@@ -147,10 +159,12 @@ class DecomposeQuestion(LLMStep):
                 kept.setdefault((each.kind, each.text.casefold()), made)
         return list(kept.values())
 
+    def _names(self) -> tuple[str, ...]:
+        return (*self.ontology.entities, *self.ontology.relations, *self.ontology.attributes)
+
     def _known(self, types: Iterable[str]) -> list[str]:
         """Names of the schema, each once, whatever their case."""
-        names = (*self.ontology.entities, *self.ontology.relations, *self.ontology.attributes)
-        spelled = {name.casefold(): name for name in names}
+        spelled = {name.casefold(): name for name in self._names()}
         found = (spelled.get(name.strip().casefold()) for name in types)
         return list(dict.fromkeys(name for name in found if name))
 
@@ -188,12 +202,6 @@ def types_of_parts(anchors: Mapping[str, Sequence[str]], ontology: Ontology) -> 
     """The entity types of the parts that a question names, as far as the schema has them."""
     named = (name for part in _NODES if anchors[part] for name in _TYPES[part])
     return [name for name in dict.fromkeys(named) if name in ontology.entities]
-
-
-def render(question: str, ontology: str) -> tuple[str, str]:
-    """System and user text; `ontology` is the schema as lines of text."""
-    system = PROMPT.system(ontology=ontology, max_questions=MAX_QUESTIONS)
-    return system, PROMPT.user(question=fenced("question", question))
 
 
 def _joined(anchors: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]] | None:

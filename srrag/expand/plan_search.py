@@ -16,33 +16,13 @@ from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
 from srrag.core.step import LLMStep
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
-from srrag.expand.picot_anchors import locate
+from srrag.expand.picot_anchors import PARTS, QuestionParts, locate
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import fenced
 from srrag.llm.fields import Items, Text, most_tokens
 
 MAX_PASSAGES = 3
 """Table S3 of sr-rag."""
-
-Phrase = Annotated[str, Text(12, "words of the question as they stand there")]
-PARTS = ("people", "treatment", "comparator", "outcome", "time")
-
-
-class QuestionParts(Answer):
-    """The words of a question that name its parts."""
-
-    people: Annotated[list[Phrase], Items(4, "whom it is about", "it names nobody")]
-    treatment: Annotated[list[Phrase], Items(4, "treatment, test or exposure", "it names none")]
-    comparator: Annotated[list[Phrase], Items(4, "what it is compared with", "it names none")]
-    outcome: Annotated[list[Phrase], Items(4, "what may change", "it names none")]
-    time: Annotated[list[Phrase], Items(4, "when", "it names none")]
-
-    def anchors(self, question: str) -> dict[str, list[str]]:
-        """What of it the question holds, as it spells it, by the letters of PICOT."""
-        parts = zip("PICOT", (getattr(self, name) for name in PARTS), strict=True)
-        found = {letter: [locate(each, question) for each in said] for letter, said in parts}
-        return {letter: [*dict.fromkeys(filter(None, said))] for letter, said in found.items()}
-
 
 Lookup = Annotated[str, Text(15, "a thing by its name in papers")]
 Link = Annotated[str, Text(25, "a question on how two things relate")]

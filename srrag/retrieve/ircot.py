@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import StringConstraints
 
-from srrag.core.ontology import Ontology
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
-from srrag.index.words import analyzer
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "ircot.md")
-MAX_TOKENS = 512
-"""Four sentences of 60 tokens and a question of 40."""
+from srrag.llm.fields import Means, Text, most_tokens
 
 SHOWN = pa.list_(pa.struct([pa.field(name, pa.string()) for name in ("grade", "title", "text")]))
 
@@ -27,27 +21,55 @@ SHOWN = pa.list_(pa.struct([pa.field(name, pa.string()) for name in ("grade", "t
 class Reflection(Answer):
     """What the evidence says so far, whether it suffices, and what to search for next."""
 
-    reflection: Annotated[str, StringConstraints(strip_whitespace=True, max_length=900)]
-    sufficient: bool
-    next_question: Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "reflection": "Two trials find fewer carious surfaces with varnish in children of 2 to 5 "
+        "years. Nothing is said of children with braces.",
+        "sufficient": False,
+        "next_question": "Does fluoride varnish prevent white spot lesions around braces?",
+    }
+
+    reflection: Annotated[
+        str,
+        Text(
+            90,
+            "two to four sentences from the evidence alone: what it says to the question, which of "
+            "population, intervention, comparator, outcome and time it covers, what is still open",
+            "there is no evidence",
+        ),
+    ]
+    sufficient: Annotated[
+        bool,
+        Means(
+            "whether the question can be answered, or no search is likely to find what is missing"
+        ),
+    ]
+    next_question: Annotated[
+        str,
+        Text(
+            35,
+            "the most important gap as a question that can be understood by itself, in the words "
+            "of papers, and differs from those asked before",
+            "`sufficient` is true",
+        ),
+    ]
 
     def asks(self) -> str:
         """The next question, "" if the rounds end here."""
         return "" if self.sufficient else self.next_question
 
 
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "ircot.md", Reflection)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reflect(LLMStep):
     """Judge the evidence `shown` after the `rounds` so far, and write the next question or none.
 
-    A faulty answer rejects its row. The engine `rules` reflects only with `by_rules`: it then
-    searches for the words of the question that no evidence holds. Unlike a model, it cannot find a
-    bridge from one fact to the next.
+    A faulty answer rejects its row. Rules do not reflect: they find no bridge from one fact to the
+    next, so with them the rounds end.
     """
 
-    ontology: Ontology = field(default_factory=lambda: Ontology(entities=[], relations={}))
-    by_rules: bool = False
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = most_tokens(Reflection)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "rounds", "shown")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -60,43 +82,27 @@ class Reflect(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @property
     def off(self) -> bool:
-        """Whether this step makes no call: the engine is `rules` and `by_rules` is off."""
-        return isinstance(self.engine, Rules) and not self.by_rules
+        """Whether this step makes no call."""
+        return isinstance(self.engine, Rules)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt per question."""
-        ontology = self.ontology.describe()
         found = []
         for row, question in enumerate(batch.select(self.reads).to_pylist()):
             notes = [(each["question"], each["reflection"]) for each in question["rounds"]]
-            system, user = render(question["text"], ontology, notes, question["shown"])
+            system, user = render(question["text"], notes, question["shown"])
             most = self.max_tokens
             found.append(Prompt(row, "reflect", system, user, Reflection, max_tokens=most))
         return found
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Answer by rules: the next question is the words that no evidence holds."""
-        stems = analyzer()
-        rows = batch.select(self.reads).to_pylist()
-        answers = []
-        for prompt in prompts:
-            row = rows[prompt.row]
-            texts = [f"{item['title']} {item['text']}" for item in row["shown"]]
-            held = {stem for text in texts for stem in stems.analyze(text)}
-            words = [w.strip("?!.,;:()\"'") for w in row["text"].split()]
-            missing = [w for w in words if w and not held.issuperset(stems.analyze(w))]
-            note = f"Not in the evidence: {', '.join(missing)}." if missing else ""
-            answer = Reflection(
-                reflection=(note or "The evidence holds every word of the question.")[:900],
-                sufficient=not missing,
-                next_question=" ".join(missing)[:300],
-            )
-            answers.append(answer.model_dump_json())
-        return answers
+        """Nothing more to search for."""
+        enough = Reflection(reflection="", sufficient=True, next_question="")
+        return [enough.model_dump_json()] * len(prompts)
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault if the answer repeats a search, or needs more evidence but asks nothing."""
@@ -150,14 +156,13 @@ def _plain(text: str) -> str:
 
 def render(
     question: str,
-    ontology: str,
     notes: Sequence[tuple[str, str]],
     evidence: Sequence[Mapping[str, Any]],
 ) -> tuple[str, str]:
     """System and user text.
 
-    `ontology` is the schema as lines of text, `notes` are the rounds as (question searched for,
-    reflection; "" for the one to reflect on), `evidence` has grade, title and text.
+    `notes` are the rounds as (question searched for, reflection; "" for the one to reflect on),
+    `evidence` has grade, title and text.
     """
     asked = [quoted({"asked": about, "reflection": note}) for about, note in notes]
     found = [
@@ -171,4 +176,4 @@ def render(
         num_evidence=len(found),
         evidence="\n".join(found),
     )
-    return PROMPT.system(ontology=ontology), user
+    return PROMPT.system(), user

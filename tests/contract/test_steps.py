@@ -162,7 +162,7 @@ def examples(
     found[JudgeEvidence] = Example(judge, found[SelectEvidence].table, at)
     kept = FilterEvidence(model=trained, hits="hits", into="hits_kept")
     found[FilterEvidence] = Example(kept, judge.open(at)(found[SelectEvidence].table), at)
-    found[Reflect] = Example(Reflect(by_rules=True), weighed(found[SelectEvidence].table), at)
+    found[Reflect] = Example(Reflect(), weighed(found[SelectEvidence].table), at)
     search = Pipeline(rank=(SearchSparse(into="hits"),))
     again = SearchAgain(search=search, papers=GatherPapers(), read=ReadAndAnswer())
     reading = (GatherPapers(), ReadAndAnswer(searches=True), again, CheckAnswer())

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from srrag.answer.select import snippets
+from srrag.answer.select.snippets import FindSnippets
 from srrag.answer.support.check_answer import CheckAnswer
 from srrag.answer.write.choose import ChooseOption
 from srrag.answer.write.compose import ComposeAnswer
@@ -166,7 +166,7 @@ def check_answer(fill: Fill) -> list[Prompt]:
 
 
 def select_snippets(fill: Fill) -> list[Prompt]:
-    return asked(snippets.Snippets, snippets, snippets.render(fill(QUESTION), fill(PASSAGE)))
+    return FindSnippets().prompts(to_answer(fill))
 
 
 def anchored(text: str, anchors: dict[str, list[str]]) -> pa.Table:
@@ -195,7 +195,7 @@ def hypothetical(fill: Fill) -> list[Prompt]:
         "C": ["stretching"],
         "O": ["pain"],
     }
-    return hyde.WriteHyde(by_rules=True).prompts(anchored(fill(QUESTION), anchors))
+    return hyde.WriteHyde(engine=HttpEngine(model="m")).prompts(anchored(fill(QUESTION), anchors))
 
 
 def reformulated(fill: Fill) -> list[Prompt]:
@@ -217,8 +217,8 @@ def unaided(fill: Fill) -> list[Prompt]:
 
 def reflected(fill: Fill) -> list[Prompt]:
     notes = [(fill("What lowers heel pain?"), fill("One trial favours strength training."))]
-    rendered = ircot.render(fill(QUESTION), ontology().describe(), notes, evidence(fill))
-    return asked(ircot.Reflection, ircot, rendered)
+    system, user = ircot.render(fill(QUESTION), notes, evidence(fill))
+    return [Prompt(0, "", system, user, ircot.Reflection, max_tokens=ircot.Reflect().max_tokens)]
 
 
 def described(fill: Fill) -> list[Prompt]:

@@ -1,33 +1,30 @@
-"""Verbatim snippets of each piece of evidence that help to answer (SR-RAG, Listing S2)."""
+"""Verbatim snippets of the evidence that help to answer (SR-RAG, Listing S2)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from srrag.algo.grounding import ground
 from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import ExtractRule
-from srrag.core.rows import Row, live, with_columns, with_rejects
+from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import REJECT, SNIPPETS
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import fenced, inert
+from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.mentions import find_mentions
 from srrag.reading.prose import plain
+from srrag.reading.quotes import find_quote
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md")
 MAX_SNIPPETS = 3
 """Table S3: at most three windows of a chunk."""
-MAX_SNIPPET_CHARS = 600
-MAX_TOKENS = 1024
-"""Three snippets of 100 tokens, each with a reason and six flags, are some 600."""
+MAX_IN_ALL = 24
 
 PART_OF = {
     "Population": "P", "Condition": "P",
@@ -37,51 +34,58 @@ PART_OF = {
     "Timepoint": "T",
 }  # fmt: skip
 """The part of a question that each type of mention states."""
-_FLAGS = {
-    "P": "contains_population",
-    "I": "contains_intervention",
-    "C": "contains_comparator",
-    "O": "contains_outcome",
-    "T": "contains_time",
-}
-_CUTS_BEFORE = re.compile(r"(?:\w|\d[.,])\Z")
-_CUTS_AFTER = re.compile(r"\w|[.,]\d")
+Part = Literal["P", "I", "C", "O", "T"]
 
 
 class Snippet(Answer):
-    """A stretch of the passage, and which parts of the question it states."""
+    """A stretch of a passage, and which parts of the question it states."""
 
-    snippet: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SNIPPET_CHARS)]
-    reason: Annotated[str, StringConstraints(max_length=200)]
-    contains_population: bool
-    contains_intervention: bool
-    contains_comparator: bool
-    contains_outcome: bool
-    contains_time: bool
-    outcome_and_time_same_window: bool
+    n: Annotated[int, Field(ge=0, le=999), Means("the number of the passage")]
+    snippet: Annotated[
+        str, Text(60, "one stretch of it, a sentence or two, copied character for character")
+    ]
+    reason: Annotated[str, Text(12, "what it contributes")]
+    parts: Annotated[
+        list[Part],
+        Items(
+            5,
+            "what it states itself of the question: P population, I intervention, C comparator, "
+            "O outcome, T time",
+            "nothing",
+        ),
+    ]
 
 
 class Snippets(Answer):
-    """The snippets of one passage, the most helpful first."""
+    """The snippets of all passages."""
 
-    windows: Annotated[list[Snippet], Field(max_length=MAX_SNIPPETS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "windows": [
+            {
+                "n": 2,
+                "snippet": "At 2 years, children with varnish had 0.7 fewer carious surfaces.",
+                "reason": "size of the effect",
+                "parts": ["P", "I", "O", "T"],
+            }
+        ]
+    }
+
+    windows: Annotated[
+        list[Snippet],
+        Items(MAX_IN_ALL, f"the most helpful first, at most {MAX_SNIPPETS} of a passage",
+              "nothing helps"),
+    ]  # fmt: skip
 
 
-def render(question: str, passage: str) -> tuple[str, str]:
-    """System and user text."""
-    system = PROMPT.system(max_snippets=MAX_SNIPPETS)
-    return system, PROMPT.user(
-        question=fenced("question", question), passage=fenced("passage", passage)
-    )
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md", Snippets)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindSnippets(LLMStep):
-    """Add `snippets` of `evidence`, one prompt a window: twelve a question by default.
+    """Add `snippets` of `evidence`: one call for all its windows, of which the paper reads each.
 
-    A snippet is dropped unless its window holds it, up to blanks and case. A faulty answer loses
-    the snippets of its window and rejects the row; the snippets of the other windows stay.
-    `lost_snippets` counts what was lost in both ways. The rules take all sentences that ExtractRule
+    A snippet that its window does not hold is asked for again, and then dropped and counted in
+    `lost_snippets`. A faulty answer rejects the row. The rules take all sentences that ExtractRule
     would quote.
     """
 
@@ -98,135 +102,116 @@ class FindSnippets(LLMStep):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
 
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = most_tokens(Snippets)
     rule: ExtractRule = field(default_factory=lambda: ExtractRule(max_sentences=24, keep=0.25))
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render one prompt for each piece of evidence; its slot is the evidence's id."""
+        """One prompt for each question that has evidence."""
         return [
             Prompt(
                 row,
-                item["evidence_id"],
-                *render(question["text"], item["text"]),
+                "snippets",
+                PROMPT.system(),
+                PROMPT.user(
+                    question=fenced("question", question["text"]),
+                    passages="\n".join(
+                        quoted({"n": n, "title": item["title"], "text": item["text"]})
+                        for n, item in enumerate(question["evidence"], 1)
+                    ),
+                ),
                 Snippets,
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
-            for item in question["evidence"]
+            if question["evidence"]
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Sentences that the rules would quote, with flags by the mentions that they hold."""
-        quotes = {row: self._quotes(question) for row, question in live(batch, self.reads)}
-        chosen = [quotes[prompt.row][prompt.slot] for prompt in prompts]
-        flat = [text for texts in chosen for text in texts]
-        parts = iter(_stated(flat))
+        """Sentences that the rules would quote, with the parts whose mentions they hold."""
+        questions = dict(live(batch, self.reads))
+        quotes = [self._quotes(questions[prompt.row]) for prompt in prompts]
+        parts = iter(_stated([text for some in quotes for _, text in some]))
+        told = "shares words with the question"
         return [
-            Snippets(windows=[_snippet(text, next(parts)) for text in texts]).model_dump_json()
-            for texts in chosen
+            Snippets(
+                windows=[
+                    Snippet.model_construct(n=n, snippet=text, reason=told, parts=next(parts))
+                    for n, text in some
+                ]
+            ).model_dump_json()
+            for some in quotes
         ]
 
-    def _quotes(self, question: Row) -> dict[str, list[str]]:
-        """The sentences of each piece of evidence, best first, as they stand in it."""
-        evidence = question["evidence"]
-        passages = [passage_of(item) for item in evidence]
-        found: dict[str, list[str]] = {item["evidence_id"]: [] for item in evidence}
-        for choice in self.rule(question["text"], passages).choices:
-            for number in choice.cites:
-                item = evidence[number - 1]
-                span = place(choice.text, item["text"])
-                texts = found[item["evidence_id"]]
-                if span and span[1] - span[0] <= MAX_SNIPPET_CHARS and len(texts) < MAX_SNIPPETS:
-                    texts.append(inert(item["text"])[slice(*span)])
-        return found
+    def _quotes(self, question: Row) -> list[tuple[int, str]]:
+        """The sentences of the rules with the numbers of their passages, best first."""
+        passages = [passage_of(item) for item in question["evidence"]]
+        chosen = self.rule(question["text"], passages).choices
+        found: dict[int, list[str]] = {}
+        for n, text in [(n, each.text) for each in chosen for n in each.cites]:
+            if len(some := found.setdefault(n, [])) < MAX_SNIPPETS:
+                some.append(text)
+        return [(n, text) for n in sorted(found) for text in found[n]][:MAX_IN_ALL]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """A snippet that does not stand in its passage."""
+        """Snippets that do not stand in their passages, which alone are asked for again."""
         evidence = batch.column("evidence")[prompt.row].as_py()
-        passage = next(item["text"] for item in evidence if item["evidence_id"] == prompt.slot)
-        for each in value.windows:
-            if place(each.snippet, passage) is None:
-                quote = each.snippet[:200]
-                return Fault("ungrounded", f"This is not in the passage: {quote!r}. Copy exactly.")
-        return None
+        wrong = [n for n, each in enumerate(value.windows) if _place(each, evidence) is None]
+        if not wrong:
+            return None
+        detail = f"This is not in its passage: {value.windows[wrong[0]].snippet[:200]!r}. Copy it."
+        return Fault("ungrounded", detail, tuple(("windows", n) for n in wrong))
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Find each snippet in its window; drop and count those that are not there."""
-        rows = dict(live(batch, self.reads))
-        texts = {
-            (row, item["evidence_id"]): item["text"]
-            for row, question in rows.items()
-            for item in question["evidence"]
-        }
-        found: list[list[Row]] = [[] for _ in range(batch.num_rows)]
-        lost = [0] * batch.num_rows
-        faults: dict[int, list[Fault]] = {}
+        """The snippets that stand in their windows, in order of these, each once."""
+        questions = dict(live(batch, self.reads))
+        made: dict[int, Row] = {n: {"snippets": [], "lost_snippets": 0} for n in questions}
         for prompt, completion in zip(prompts, completions, strict=True):
             if completion.fault is not None:
-                lost[prompt.row] += 1
-                faults.setdefault(prompt.row, []).append(completion.fault)
+                made[prompt.row] = rejected("snippets", completion.fault)
                 continue
-            passage = texts[prompt.row, prompt.slot]
-            placed: dict[tuple[int, int], Snippet] = {}
-            for each in completion.value.windows:
-                if span := place(each.snippet, passage):
-                    placed.setdefault(span, each)
-                else:
-                    lost[prompt.row] += 1
-            found[prompt.row].extend(_rows(prompt.slot, passage, placed))
-        columns = {"snippets": pa.array(found, SNIPPETS), "lost_snippets": pa.array(lost, "int32")}
-        made = pa.table(columns)
-        return with_rejects(with_columns(batch, made), "snippets", faults)
-
-
-def place(snippet: str, passage: str) -> tuple[int, int] | None:
-    """Find the offsets of a snippet in a passage; None if it is not there or cuts a word or number.
-
-    The passage is searched as the prompt shows it, in which every offset is the same.
-    """
-    shown = inert(passage)
-    span = ground(snippet.strip(), shown)
-    if span is None:
-        return None
-    start, end = span
-    cut = shown[start].isalnum() and _CUTS_BEFORE.search(shown, max(0, start - 2), start)
-    cut = cut or (shown[end - 1].isalnum() and _CUTS_AFTER.match(shown, end))
-    return None if cut else span
-
-
-def _rows(evidence_id: str, passage: str, placed: dict[tuple[int, int], Snippet]) -> list[Row]:
-    """Snippets by their spans in a passage, as rows."""
-    rows = []
-    for (start, end), each in placed.items():
-        parts = [part for part, flag in _FLAGS.items() if getattr(each, flag)]
-        rows.append(
-            {
-                "evidence_id": evidence_id,
-                "text": passage[start:end],
-                "char_start": start,
-                "char_end": end,
-                "reason": plain(each.reason),
-                "parts": parts,
-                "outcome_with_time": each.outcome_and_time_same_window and {"O", "T"} <= {*parts},
+            evidence = questions[prompt.row]["evidence"]
+            found = [(each, _place(each, evidence)) for each in completion.value.windows]
+            rows: dict[tuple[int, tuple[int, int]], Row] = {}
+            for each, span in found:
+                if span:
+                    rows.setdefault((each.n, span), _row(each, span, evidence[each.n - 1]))
+            made[prompt.row] = {
+                "snippets": _first(rows),
+                "lost_snippets": sum(span is None for _, span in found),
             }
-        )
-    return rows
+        return filled(batch, self.writes, made)
 
 
-def _stated(texts: Sequence[str]) -> list[set[str]]:
+def _place(each: Snippet, evidence: Sequence[Row]) -> tuple[int, int] | None:
+    """The span of a snippet in the passage that it names."""
+    known = 1 <= each.n <= len(evidence)
+    return find_quote(each.snippet, evidence[each.n - 1]["text"]) if known else None
+
+
+def _row(each: Snippet, span: tuple[int, int], passage: Row) -> Row:
+    return {
+        "evidence_id": passage["evidence_id"],
+        "text": passage["text"][slice(*span)],
+        "char_start": span[0],
+        "char_end": span[1],
+        "reason": plain(each.reason),
+        "parts": [part for part in "PICOT" if part in each.parts],
+    }
+
+
+def _first(rows: dict[tuple[int, tuple[int, int]], Row]) -> list[Row]:
+    """The first snippets of each passage, in order of the passages."""
+    kept: dict[int, list[Row]] = {}
+    for (number, _), row in rows.items():
+        kept.setdefault(number, []).append(row)
+    return [row for number in sorted(kept) for row in kept[number][:MAX_SNIPPETS]]
+
+
+def _stated(texts: Sequence[str]) -> list[list[str]]:
     """The parts of a question that each text states, by the rules of extraction."""
     if not texts:
         return []
     found = find_mentions(texts, [""] * len(texts), [False] * len(texts))
-    return [{PART_OF[m.type] for m in mentions if m.type in PART_OF} for mentions in found]
-
-
-def _snippet(text: str, parts: set[str]) -> Snippet:
-    flags = {flag: part in parts for part, flag in _FLAGS.items()}
-    both = {"O", "T"} <= parts
-    return Snippet(
-        snippet=text, reason="shares words with the question",
-        outcome_and_time_same_window=both, **flags,
-    )  # fmt: skip
+    return [sorted({PART_OF[m.type] for m in mentions if m.type in PART_OF}) for mentions in found]

@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import sentence_weights_fitted
@@ -23,26 +23,51 @@ from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import plain
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md")
 MAX_OPTIONS = len(ascii_uppercase)
-MAX_STEPS = 24
+MAX_STEPS = 8
 MAX_STEP_CHARS = 400
 NO_OPTIONS = "The question has no options."
 NONE_CHOSEN = "No option was chosen."
 
-Thought = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_STEP_CHARS)
-]
-
 
 class ChosenOption(Answer):
-    """Reasons, the label of an option or "", and the numbers of the evidence behind it."""
+    """Reasons, the numbers of the evidence behind them, and the label of an option.
 
-    steps: Annotated[list[Thought], Field(max_length=MAX_STEPS)]
-    choice: Annotated[str, StringConstraints(max_length=1, pattern=r"^[A-Z]?$")]
-    citations: Annotated[list[Number], Field(max_length=MAX_CITES)]
+    Only the rules leave the label empty: as in the papers, a model settles on a single option.
+    """
+
+    example: ClassVar[dict[str, Any] | None] = {
+        "steps": [
+            "The airflow obstruction is reversed by salbutamol.",
+            "Reversible obstruction points to asthma.",
+        ],
+        "citations": [2],
+        "choice": "B",
+    }
+
+    steps: Annotated[
+        list[Annotated[str, Text(50, "one sentence")]],
+        Items(
+            MAX_STEPS,
+            "the reasoning, from what the question states to the option",
+            "none is needed",
+        ),
+    ]
+    citations: Annotated[
+        list[Number],
+        Items(MAX_CITES, "numbers of the evidence that the choice rests on", "it rests on none"),
+    ]
+    choice: Annotated[
+        str,
+        Field(max_length=1, pattern=r"^[A-Z]?$"),
+        Means("the label of a single option; where nothing decides, that of the likeliest"),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md", ChosenOption)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +85,9 @@ class ChooseOption(LLMStep):
     version: ClassVar[int] = 5
 
     evidence: str = "evidence"
-    max_steps: int = 8
-    max_tokens: int = 1024
+    max_tokens: int = most_tokens(ChosenOption)
 
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a number of steps that no answer can have."""
-        if not 1 <= self.max_steps <= MAX_STEPS:
-            raise ValueError(f"max_steps is {self.max_steps}: 1 to {MAX_STEPS} work")
 
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions of the sentence weights by which rules read yes and no from evidence."""
@@ -90,7 +109,7 @@ class ChooseOption(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question with options that can be labelled."""
-        system = PROMPT.system(max_steps=self.max_steps)
+        system = PROMPT.system()
         return [
             Prompt(
                 number,
@@ -104,6 +123,7 @@ class ChooseOption(LLMStep):
                 ),
                 ChosenOption,
                 max_tokens=self.max_tokens,
+                enums=(("ChosenOption.choice", tuple(labelled(row["options"]))),),
                 question=row["text"],
                 options=tuple(row["options"]),
             )
@@ -129,15 +149,11 @@ class ChooseOption(LLMStep):
         )
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Fault: a label that no option has, or a number that no evidence has."""
+        """Fault: no label, or one that no option has."""
         last = ascii_uppercase[len(prompt.options) - 1]
-        if value.choice > last:
-            return Fault("no_option", f"There is no option {value.choice}: they are A to {last}.")
-        most = len(batch.column(self.evidence)[prompt.row]) if self.evidence else 0
-        if outside := [n for n in value.citations if not 1 <= n <= most]:
-            detail = f"You cited evidence {outside[0]}, which was not given: there are {most}."
-            return Fault("invalid_citation", detail)
-        return None
+        if "A" <= value.choice <= last:
+            return None
+        return Fault("no_option", f"There is no option {value.choice!r}: they are A to {last}.")
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]

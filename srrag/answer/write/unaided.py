@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from srrag.answer.write.cited import MAX_OPTIONS, choice_of
-from srrag.answer.write.compose import CHOOSE, ComposeAnswer
+from srrag.answer.write.compose import ComposeAnswer
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md")
 UNKNOWN = "Nothing was searched, and this question is not answered without evidence."
 BY_RULES = "rules know nothing by themselves"
-MAX_SENTENCES = 12
-
-Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=800)]
+MAX_SENTENCES = 6
 
 
 class UnaidedAnswer(Answer):
-    """Sentences, or none where the model does not know."""
+    """Whether the model knows, the number of an option, and sentences."""
 
-    sentences: Annotated[list[Sentence], Field(max_length=MAX_SENTENCES)]
-    insufficient: bool
+    example: ClassVar[dict[str, Any] | None] = {
+        "state": "answered",
+        "choice": 0,
+        "sentences": ["Yes: inhaled budesonide lowers the number of asthma attacks in adults."],
+    }
+
+    state: Annotated[
+        Literal["answered", "partly", "not"],
+        Means("whether you know", {"answered": "the answer", "partly": "a part of it",
+                                   "not": "nothing of it"}),
+    ]  # fmt: skip
+    choice: Annotated[
+        int,
+        Field(ge=0, le=MAX_OPTIONS),
+        Means("the number of the option that you settle on, from 1; 0 where there are no options"),
+    ]
+    sentences: Annotated[
+        list[Annotated[str, Text(40, "with one claim")]],
+        Items(
+            MAX_SENTENCES,
+            "the first answers the question itself, with options in the words of one of them; the "
+            "others give what it rests on: population, dose, size of effect, time",
+            'the state is "not"',
+        ),
+    ]
 
 
-class UnaidedChoice(UnaidedAnswer):
-    """An answer to a question with options: the number of one from 1, 0 for none."""
-
-    choice: Annotated[int, Field(ge=0, le=MAX_OPTIONS)]
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md", UnaidedAnswer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +66,9 @@ class AnswerUnaided(LLMStep):
     `answer_note` says why. An answer that is a fault rejects its row.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
-    max_sentences: int = 6
-    max_tokens: int = 1024
+    max_tokens: int = most_tokens(UnaidedAnswer)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "options")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -64,11 +80,6 @@ class AnswerUnaided(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a number of sentences that no answer can have."""
-        if not 1 <= self.max_sentences <= MAX_SENTENCES:
-            raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {MAX_SENTENCES} work")
-
     @property
     def off(self) -> bool:
         """Whether every question is abstained from, since rules know nothing."""
@@ -76,7 +87,7 @@ class AnswerUnaided(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
-        system = PROMPT.system(max_sentences=self.max_sentences)
+        system = PROMPT.system()
         return [
             Prompt(
                 number,
@@ -84,9 +95,9 @@ class AnswerUnaided(LLMStep):
                 system,
                 PROMPT.user(
                     question=fenced("question", row["text"]),
-                    options=quoted(row["options"]) + (CHOOSE if row["options"] else ""),
+                    options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
                 ),
-                UnaidedChoice if row["options"] else UnaidedAnswer,
+                UnaidedAnswer,
                 max_tokens=self.max_tokens,
             )
             for number, row in live(batch, self.reads)
@@ -94,11 +105,8 @@ class AnswerUnaided(LLMStep):
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Rules do not know."""
-        blank = {"sentences": [], "insufficient": True}
-        return [
-            json.dumps(blank | ({"choice": 0} if prompt.schema is UnaidedChoice else {}))
-            for prompt in prompts
-        ]
+        unknown = UnaidedAnswer(state="not", choice=0, sentences=[])
+        return [unknown.model_dump_json()] * len(prompts)
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
@@ -114,11 +122,11 @@ class AnswerUnaided(LLMStep):
         if completion.fault is not None:
             return rejected("answer", completion.fault)
         said: list[str] = completion.value.sentences
-        known = bool(said) and not completion.value.insufficient
+        known = bool(said) and completion.value.state != "not"
         return {
             "answer": " ".join(said) if known else UNKNOWN,
             "sentences": [sentence_row(text, []) for text in said if known],
-            "state": "answered" if known else "not",
+            "state": completion.value.state if known else "not",
             "choice": choice_of(completion.value, num_options) if known else NO_CHOICE,
             "answer_note": "" if known else BY_RULES if self.off else "the model does not know",
             "model": self.engine.name,

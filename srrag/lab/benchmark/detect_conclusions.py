@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from srrag.answer.select.snippets import place
 from srrag.reading.prose import Role, split_sentences
+from srrag.reading.quotes import find_quote
 
 MIN_WORDS, MAX_WORDS = 6, 80
 _CONCLUDES = re.compile(
@@ -52,7 +52,7 @@ def conclusions(text: str, section: str) -> list[Conclusion]:
             continue
         if _PLANS.search(sentence) or not (role == "conclusion" or _CONCLUDES.search(sentence)):
             continue
-        span = place(sentence, text)
+        span = find_quote(sentence, text)
         if span:
             weight += 0.5 * len(set(_CONCLUDES.findall(sentence.lower())))
             found.append(Conclusion(*span, weight - bool(_LEANS.match(sentence))))

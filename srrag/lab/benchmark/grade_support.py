@@ -12,13 +12,13 @@ import pyarrow as pa
 from pydantic import StringConstraints
 
 from srrag.algo.entailment import VERSION, content_stems, entails
-from srrag.answer.select.snippets import place
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import SUPPORT, SUPPORTED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
 from srrag.reading.prose import split_sentences
+from srrag.reading.quotes import find_quote
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_support.md")
 STAGE = "support"
@@ -91,7 +91,7 @@ class GradeSupport(LLMStep):
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Return a fault for a quote that is not in its passage."""
         _, passage = _candidates(batch.slice(prompt.row, 1), self.reads)[0, prompt.slot]
-        if value.support in RELEVANCE and place(value.quote, passage["text"]) is None:
+        if value.support in RELEVANCE and find_quote(value.quote, passage["text"]) is None:
             shown = value.quote[:200]
             return Fault("ungrounded", f"This is not in the passage: {shown!r}. Copy exactly.")
         return None
@@ -136,7 +136,7 @@ def _row(question: Row, answers: dict[str, Completion]) -> Row:
         elif answer.value.support not in RELEVANCE:
             counts[answer.value.support] += 1
         else:
-            span = place(answer.value.quote, each["text"])
+            span = find_quote(answer.value.quote, each["text"])
             counts["whole_windows"] += span is None
             gold.append(_gold(each, answer.value, span or (0, len(each["text"]))))
     return {
@@ -176,7 +176,8 @@ def _rule(question: Row, candidate: Row) -> PassageSupport:
     spans = [
         span
         for sentence, _ in split_sentences(candidate["text"], candidate["section"])
-        if (span := place(sentence, candidate["text"])) and span[1] - span[0] <= _MAX_QUOTE_CHARS
+        if (span := find_quote(sentence, candidate["text"]))
+        and span[1] - span[0] <= _MAX_QUOTE_CHARS
     ]
     texts = [candidate["text"][slice(*span)] for span in spans]
     best = max(texts, key=lambda text: len(words & set(content_stems(text))), default="")

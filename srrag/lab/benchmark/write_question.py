@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import StringConstraints
 
-from srrag.answer.select.snippets import place
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.question_rules import rule_questions
@@ -19,6 +18,7 @@ from srrag.lab.benchmark.relations import QUESTION, QUESTIONED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
 from srrag.reading.numbers import lost_numbers
+from srrag.reading.quotes import find_quote
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_question.md")
 STAGE = "questions"
@@ -118,7 +118,7 @@ def _row(completion: Completion, window: str) -> Row:
     if fault is not None:
         return rejected(STAGE, fault)
     value: SeedQuestion = completion.value
-    span = place(value.conclusion, window)
+    span = find_quote(value.conclusion, window)
     if span is None:
         detail = value.reason.strip() or "the window holds no clinical conclusion"
         return rejected(STAGE, Fault("no_conclusion", detail))
@@ -134,7 +134,7 @@ def _row(completion: Completion, window: str) -> Row:
 def _fault(value: SeedQuestion, window: str) -> Fault | None:
     if not value.conclusion.strip():
         return None
-    if place(value.conclusion, window) is None:
+    if find_quote(value.conclusion, window) is None:
         shown = value.conclusion[:200]
         return Fault("ungrounded", f"This is not in the passage: {shown!r}. Copy exactly.")
     question = value.question.strip()

@@ -89,8 +89,8 @@ def test_every_row_may_be_spared_alone() -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("truncated", "Raise max_tokens of WriteHyde (now 1024)."),
-        ("whitespace", "Raise max_tokens of WriteHyde (now 1024)."),
+        ("truncated", "Raise max_tokens of WriteHyde (now 704)."),
+        ("whitespace", "Raise max_tokens of WriteHyde (now 704)."),
         ("invalid_json", "Raise again of WriteHyde (now 1)."),
         ("timeout", "Raise engine.timeout_s of WriteHyde."),
     ],

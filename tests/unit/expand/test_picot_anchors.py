@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.engine.call import Call
-from srrag.expand.picot_anchors import FindAnchors, PicotAnchors, invented, locate, render
+from srrag.expand.picot_anchors import PARTS, FindAnchors, QuestionParts, locate
 from srrag.llm.completion import read
 from tests.unit.expand.asking import (
     HOSTILE,
@@ -23,28 +23,21 @@ QUESTION = "In adults with  heel pain, do night splints reduce pain?"
 
 
 def answer(**anchors: list[str]) -> str:
-    return json.dumps({part: anchors.get(part, []) for part in "PICOT"})
-
-
-def test_anchors_are_words_of_the_question() -> None:
-    anchors = PicotAnchors(
-        P=["Adults with heel pain"], I=["night splints"], C=["placebo"], O=["pain"], T=["6 weeks"]
-    )
-    assert invented(anchors, QUESTION) == ["placebo", "6 weeks"]
+    given = zip(PARTS, "PICOT", strict=True)
+    return json.dumps({name: anchors.get(part, []) for name, part in given})
 
 
 def test_parts_may_be_missing_but_not_unsaid() -> None:
-    empty = '{"P": [], "I": ["night splints"], "C": [], "O": [], "T": []}'
-    assert read(empty, PicotAnchors).value.I == ["night splints"]
-    for bad in ('{"P": []}', empty.replace("night splints", " "), empty.replace("I", "X")):
-        assert read(bad, PicotAnchors).fault is not None
+    said = answer(I=["night splints"])
+    assert read(said, QuestionParts).value.treatment == ["night splints"]
+    assert read('{"people": []}', QuestionParts).fault is not None
 
 
 def test_only_the_question_changes_the_prompt() -> None:
-    (system, user), (same, other) = render(QUESTION), render("Why?")
-    assert system == same
-    assert user == f"<question>\n{QUESTION}\n</question>"
-    assert "Why?" in other
+    one, other = FindAnchors().prompts(questions(QUESTION, "Why?"))
+    assert one.system == other.system
+    assert one.user == f"<question>\n{QUESTION}\n</question>"
+    assert "Why?" in other.user
 
 
 @pytest.mark.parametrize(
@@ -66,26 +59,12 @@ def test_an_anchor_is_found_as_the_question_spells_it(
     assert locate(anchor, question) == found
 
 
-def test_invented_anchors_are_asked_for_again_and_then_dropped(tmp_path: Path) -> None:
-    shown = []
-
-    def script(call: Call) -> str:
-        shown.append(call.prompt.turns)
-        return answer(P=["Adults with heel pain", "women"], C=["placebo"])
-
-    (row,), usage = scripted(FindAnchors(), questions(QUESTION), tmp_path, script)
+def test_invented_anchors_are_dropped(tmp_path: Path) -> None:
+    made = answer(P=["Adults with heel pain", "women"], C=["placebo"])
+    (row,), usage = scripted(FindAnchors(), questions(QUESTION), tmp_path, lambda call: made)
     assert row["anchors"] == {"P": ["adults with  heel pain"], "I": [], "C": [], "O": [], "T": []}
     assert row["reject"] is None
-    assert (usage.calls, usage.faults) == (2, {"invented": 2})
-    assert "'women', 'placebo'" in shown[1][0][1]
-
-
-def test_a_better_second_answer_counts(tmp_path: Path) -> None:
-    texts = [answer(I=["placebo"]), answer(I=["night splints"])]
-    (row,), _ = scripted(
-        FindAnchors(), questions(QUESTION), tmp_path, lambda call: texts[call.attempt]
-    )
-    assert row["anchors"]["I"] == ["night splints"]
+    assert (usage.calls, usage.faults) == (1, {})
 
 
 def test_a_fault_rejects_its_row_alone(tmp_path: Path) -> None:

@@ -124,5 +124,5 @@ def test_a_schema_that_does_not_allow_it_is_a_fault() -> None:
 
 
 def test_examples_are_the_free_texts_of_a_prompt() -> None:
-    assert example_words(PROMPT.system()) == {"adults with chronic heel pain", "night splints"}
+    assert example_words(PROMPT.system()) == {"for two years", "fluoride paint"}
     assert example_words('{"reason": "…", "verdict": "supports", "n": [1]} {broken') == {"…"}

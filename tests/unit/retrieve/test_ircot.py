@@ -12,8 +12,7 @@ def test_a_round_ends_or_asks_on() -> None:
 
 
 def test_notes_and_evidence_are_lines() -> None:
-    system, user = render("Q?", "SCHEMA", [("A?", "So far.")], EVIDENCE)
-    assert "SCHEMA" in system
+    _, user = render("Q?", [("A?", "So far.")], EVIDENCE)
     assert user.splitlines()[3:] == [
         "Notes, 1 in all:",
         '{"asked": "A?", "reflection": "So far."}',
@@ -23,4 +22,4 @@ def test_notes_and_evidence_are_lines() -> None:
 
 
 def test_the_first_round_has_no_notes() -> None:
-    assert "Notes, 0 in all:" in render("Q?", "SCHEMA", [], [])[1]
+    assert "Notes, 0 in all:" in render("Q?", [], [])[1]

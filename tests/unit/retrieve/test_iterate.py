@@ -139,12 +139,9 @@ def test_an_engine_that_stops_ends_the_run(place: Place) -> None:
         found_by(step(), place, Gone())
 
 
-def test_rules_reflect_only_when_asked_to(place: Place) -> None:
+def test_rules_do_not_reflect(place: Place) -> None:
     (row,) = found_by(step(reflect=Reflect()), place, None)
     assert len(row["rounds"]) == 1
-    (row,) = found_by(step(reflect=Reflect(by_rules=True)), place, None)
-    assert row["rounds"][0]["reflection"].startswith("Not in the evidence: ")
-    assert [each["question"] for each in row["rounds"]][1] == "Which compound helps"
 
 
 def test_no_question_and_no_hit(place: Place) -> None:
@@ -174,7 +171,7 @@ def test_the_parts_of_all_rounds_are_kept() -> None:
 
 def test_its_spec_makes_it_again_and_its_engine_is_found() -> None:
     made = step(rounds=2)
-    assert build(spec(step(reflect=Reflect(by_rules=True)))) == step(reflect=Reflect(by_rules=True))
+    assert build(spec(step(reflect=Reflect(max_tokens=9)))) == step(reflect=Reflect(max_tokens=9))
     assert ToyModel() in [getattr(each, "engine", None) for each in within(made)]
 
 
