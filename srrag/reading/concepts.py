@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from srrag.reading.lexicon import words
 from srrag.reading.patterns import bounded
 
-CONCEPTS = 1
+CONCEPTS = 2
 """The version of these rules; facts from another version are extracted again."""
 MAX_WORDS = 12
 """Words of the longest name."""
@@ -95,28 +96,8 @@ _ADJECTIVE = bounded(
     r"[a-z-]{0,30}(?:ical|ional|ological|ysical|based|related|specific|[a-z]{4}ed|emic|graphic|"
     r"logic|metric|bolic|genic|tive|ssive)(?:\s?\([^()]{0,20}\))?$"
 )
-GENERAL = frozenset(
-    """
-    abstract background introduction objective objectives aim aims purpose methods method design
-    setting results result findings finding conclusion conclusions discussion study studies trial
-    trials group groups arm arms control controls data score scores change changes measure measures
-    measurement measurements time point points effect effects parameter parameters variable
-    variables value values level levels outcome outcomes primary secondary end endpoint endpoints
-    difference differences rate rates number total mean baseline patient patients participant
-    participants subject subjects individual individuals people person persons case cases
-    volunteers sample cohort population populations test tests index assessment assessments
-    analysis analyses model models factor factors intervention interventions treatment treatments
-    condition conditions procedure procedures protocol experimental such same first second third
-    one two three four five six seven eight nine ten twelve units all other significant
-    significantly respectively different both new
-    improvement improvements reduction increase decrease response responses use using used effective
-    better clinical relevant important previous further evidence review article aged years year old
-    and or of the in a with for to at by on no this that these those from after before during
-    humans human males females standard deviation mediator average device devices
-    sign signs symptom symptoms cause causes clinically medical reports report randomisation
-    randomization retrospective prospective status quality function variability risk
-    """.split()  # noqa: SIM905 (a list of 130 literals hides the words)
-)
+GENERAL = words("no_name")
+"""Words that alone name no concept."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _AGE = bounded(r"(?:\bage[ds]?\b|±|\brange\b|\bold\b)[^.;]{0,30}$")
 

@@ -11,14 +11,20 @@ from importlib.resources import files
 @cache
 def lexicon(*classes: str) -> re.Pattern[str]:
     """Return a pattern of the whole words of these classes; a match's `lastgroup` is its class."""
-    words = {
-        name: "|".join(row["pattern"] for row in _rows() if row["class"] == name)
-        for name in classes
-    }
     return re.compile(
-        "|".join(rf"(?P<{name}>(?<![\w-])(?:{each})(?![\w-]))" for name, each in words.items()),
+        "|".join(rf"(?P<{name}>(?<![\w-])(?:{alternatives(name)})(?![\w-]))" for name in classes),
         re.IGNORECASE,
     )
+
+
+def alternatives(*classes: str) -> str:
+    """Return the patterns of these classes as one alternation, to stand within another pattern."""
+    return "|".join(row["pattern"] for row in _rows() if row["class"] in classes)
+
+
+def words(name: str) -> frozenset[str]:
+    """Return the words of a class whose patterns are plain words."""
+    return frozenset(alternatives(name).split("|"))
 
 
 @cache

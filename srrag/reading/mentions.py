@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srrag.reading.blocks import find_breaks, in_blocks
+from srrag.reading.lexicon import alternatives, words
 from srrag.reading.patterns import bounded
 from srrag.reading.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
 from srrag.reading.tokens import HEADINGS, tokenise
@@ -31,24 +32,11 @@ class Mention(NamedTuple):
     confidence: float
 
 
-_TRIM_TEXT = (
-    "a an the of in on at to for by with and or as was were is are be been had has have who that "
-    "which than from into during after before between both all each these this those their its "
-    "received receiving underwent completed participated including looking total identified "
-    "compared no"
-)
-_TRIM = frozenset(_TRIM_TEXT.split())
+_TRIM = words("edge")
 _HEADING_WORDS = frozenset(HEADINGS)
 _EDGE_WORD = re.compile(r"\S+")
 
-_PERSON = re.compile(
-    r"\b(?:patients?|subjects?|participants?|persons?|people|individuals?|volunteers?|wom[ae]n|"
-    r"m[ae]n|females?|males?|adults?|elders|elderly|child(?:ren)?|infants?|neonates?|newborns?|"
-    r"boys?|girls?|adolescents?|teenagers?|youths?|students?|athletes?|runners?|players?|workers?|"
-    r"nurses?|physicians?|mothers?|parents?|caregivers?|couples?|families|residents?|veterans?|"
-    r"smokers?|survivors?|outpatients?|inpatients?|cases|controls|candidates|recipients|"
-    r"sheep|rats?|mice|dogs?|rabbits?|pigs?|horses?)\b"
-)
+_PERSON = re.compile(rf"\b(?:{alternatives('person', 'animal', 'grouped')})\b")
 _SUFFERING = bounded(
     r"\b(?:with|having|who (?:have|had)|suffering from|diagnosed (?:with|as having)|"
     r"affected by|treated for|at (?:high |increased )?risk (?:of|for))\s+"
@@ -100,14 +88,7 @@ _TIMEPOINT = bounded(
 _DOSED = bounded(
     r"\b([a-z][a-z-]{4,30})\s+\(?\s*\d+(?:\.\d+)?\s*(?:mg|µg|μg|mcg|microg|micrograms?|iu|mmol)\b"
 )
-_NOT_DOSED_TEXT = (
-    "about above additional after another approximately below between bolus concentration "
-    "containing daily decreased dependent difference dosage doses dosing either equaling given "
-    "group increased infusion initial initially least level levels maximum median quantities "
-    "receive received receiving reduced schedules thereafter total treatment twice under using "
-    "values weekly weight whereas while"
-)
-_NOT_DOSED = frozenset(_NOT_DOSED_TEXT.split())
+_NOT_DOSED = words("not_dosed")
 _EVENT = bounded(
     r"\b(?:(?:serious |severe |treatment-related )?adverse (?:events?|effects?|reactions?)|"
     r"side[ -]effects?|nausea|vomiting|dizziness|drowsiness|constipation|diarrho?ea)\b"
@@ -200,14 +181,14 @@ def read_mentions(text: str) -> list[tuple[str, int, int]]:
 
 def _trim(lower: str, start: int, end: int) -> tuple[int, int]:
     """Drop function words and marks from both ends; close an open bracket."""
-    words = [(m.start(), m.end()) for m in _EDGE_WORD.finditer(lower, start, end)]
-    while words and _is_trimming(lower[slice(*words[0])]):
-        words.pop(0)
-    while words and _is_trimming(lower[slice(*words[-1])]):
-        words.pop()
-    if not words:
+    inner = [(m.start(), m.end()) for m in _EDGE_WORD.finditer(lower, start, end)]
+    while inner and _is_trimming(lower[slice(*inner[0])]):
+        inner.pop(0)
+    while inner and _is_trimming(lower[slice(*inner[-1])]):
+        inner.pop()
+    if not inner:
         return start, start
-    start, end = words[0][0], words[-1][1]
+    start, end = inner[0][0], inner[-1][1]
     while match := _TAIL.search(lower, start, end):
         end = match.start()
     while end > start + 1 and lower[end - 1] in ".,;:-(":

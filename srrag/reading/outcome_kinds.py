@@ -6,12 +6,12 @@ question with another asks; whether it says that there is more or less of it is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import pairwise
 
 from srrag.algo.terms import terms
 from srrag.reading.lettered import lettered
+from srrag.reading.lexicon import lexicon
 
 KINDS = {
     "harm": "harm harmful harmless safe safely safety unsafe danger dangerous adverse complication "
@@ -26,12 +26,7 @@ KINDS = {
 _PAIRS = {"side effects": "harm", "unwanted effects": "harm", "life expectancy": "death"}
 _KIND = {stem: kind for kind, words in KINDS.items() for stem in terms(words)}
 _PAIR = {tuple(terms(words)): kind for words, kind in _PAIRS.items()}
-ADVERSE_EVENT = re.compile(
-    r"\b(?:nausea|vomiting|headaches?|dizziness|drowsiness|sedation|constipation|diarrho?ea|rash(?:es)?"
-    r"|bleeding|ha?emorrhages?|bruis\w+|hypoglyca?emia|falls?|fell|injur\w+|fractures?|infections?"
-    r"|swelling|soreness|discontinu\w+|withdrew|withdrawals?|dropped out|events?)\b",
-    re.IGNORECASE,
-)
+ADVERSE_EVENT = lexicon("adverse_event")
 """Events that a paper on harm may name without a word for harm."""
 NAMES = frozenset(_KIND.values())
 TO_BE_SAID = frozenset({"harm", "death", "cost", "hospital"})

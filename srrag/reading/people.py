@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from srrag.algo.number_words import NUMBER_WORDS
+from srrag.reading.lexicon import lexicon
 
 EVER = 200
 RANGE = "range"
@@ -58,16 +59,6 @@ _ACTIVITIES = re.compile(
     r"untrained|office workers?))(?![\w-])",
     re.IGNORECASE,
 )
-_ANIMALS = re.compile(
-    r"(?<![\w-])(?:animals?|rats?(?! bites?\b)|mice|mouse|murine|rabbits?|dogs?(?! bites?\b)|"
-    r"canine|horses?|equine|sheep(?!['’]s clothing)|ovine|pigs?|porcine|zebrafish)(?![\w-])",
-    re.IGNORECASE,
-)
-PEOPLE = re.compile(
-    r"(?<![\w-])(?:patients?|participants?|people|persons?|adults?|wom[ae]n|m[ae]n|humans?|"
-    r"clinicians?|volunteers?|players|runners|athletes|child(?:ren)?)(?![\w-])",
-    re.IGNORECASE,
-)
 
 
 class Trait(NamedTuple):
@@ -97,8 +88,9 @@ def _traits(kind: str, text: str) -> list[Trait]:
     if kind == "age":
         return [_age(match) for match in _AGE_WORDS.finditer(text)] + _told_in_years(text)
     if kind == "species":
-        animals = [name for name in _ANIMALS.findall(text) if not name.isupper()]  # PIG is none
-        people = [Trait(kind, m[0], "human") for m in PEOPLE.finditer(text)]
+        # PIG is no animal.
+        animals = [m[0] for m in lexicon("animal").finditer(text) if not m[0].isupper()]
+        people = [Trait(kind, m[0], "human") for m in lexicon("person").finditer(text)]
         return people + [Trait(kind, name, "animal") for name in animals]
     pattern = _SEXES if kind == "sex" else _ACTIVITIES
     return [Trait(kind, _phrase(m), str(m.lastgroup)) for m in pattern.finditer(text)]

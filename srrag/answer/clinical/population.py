@@ -7,15 +7,10 @@ import re
 from srrag.algo.number_words import NUMBER_WORDS
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.gate.mismatch import conditions_in
+from srrag.reading.lexicon import alternatives
 
 MAX_CHARS = 90
-_PERSON = (
-    r"(?:patients?|participants?|people|persons?|adults?|wom[ae]n|m[ae]n|males?|females?"
-    r"|child(?:ren)?"
-    r"|boys?|girls?|adolescents?|infants?|neonates?|newborns?|students?|athletes?|runners?|players?"
-    r"|swimmers?|cyclists?|workers?|nurses?|survivors?|volunteers?|individuals?|subjects?|recipients?"
-    r"|residents?|veterans?|elderly|walkers|lifters|soldiers|smokers|rats?|mice|horses?|dogs?)"
-)
+_PERSON = rf"(?:{alternatives('person', 'animal', 'grouped')})"
 _OF_TITLE = re.compile(
     rf"(?:(?<=^)|(?<=\bin )|(?<=\bamong )|(?<=\bfor )|(?<=\bof )|(?<=\bby )|(?<=\bto )"
     rf"|(?<=\bon )|(?<=\bDo )|(?<=\bShould )|(?<=\bCan ))"

@@ -14,14 +14,10 @@ from srrag.answer.clinical.match import PartMatch
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.clinical.stance import PapersAgree
 from srrag.core.standing import mark
+from srrag.reading.lexicon import lexicon
 from srrag.reading.statement import polarity
 
 Row = Mapping[str, Any]
-_HARM = re.compile(
-    r"\b(?:adverse|harms?|side[- ]effects?|complications?|safety|tolerab\w+|toxicit\w+|deaths?"
-    r"|mortality|injur(?:y|ies) (?:during|from)|withdr[ae]w\w*|unwanted)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,7 @@ def _effect(findings: Sequence[QuotedFinding]) -> list[UntoldPoint]:
 
 
 def _harm(cited: Sequence[CitedPaper]) -> list[UntoldPoint]:
-    if cited and not any(_HARM.search(paper.text) for paper in cited):
+    if cited and not any(lexicon("harm_told").search(paper.text) for paper in cited):
         return [UntoldPoint("harm", "The passages cited say nothing of harms.")]
     return []
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from srrag.algo.terms import terms
 from srrag.answer.select.candidates import TO_A_MODEL
 from srrag.reading.lettered import LETTERED, lettered
+from srrag.reading.lexicon import words
 from srrag.reading.outcome_kinds import kinds_of
 from srrag.reading.prose import cut_sentences
 
@@ -46,37 +47,7 @@ _BRACKETED = re.compile(r"((?:[\w-]+ ){1,8})\(([A-Z][A-Za-z]{1,6})\)")
 LEAST_TYPO = 5
 """Letters of a stem that another with one letter more, less or changed may stand for."""
 _NUMBER = re.compile(r"\d+[a-z]{0,3}\Z", re.IGNORECASE)
-_GENERAL_TEXT = (
-    "another anybody anyone anything approach ability able actually allow amount answer anyway "
-    "apart appropriate area aspect available average away become begin benefit big bring call "
-    "case cause certain chance change choose class come comparable comparator compare comparison "
-    "condition consider contribute control correct course current day decrease define degree "
-    "describe determine develop difference different difficult direct doctor easy effect effective "
-    "effectiveness efficacy else end enough etc every everyone example exist expect experience "
-    "experimental explain fact factor far feel find first five form four frequent frequently full "
-    "general get give go great group half happen hard help helpful high hour idea identify impact "
-    "important improve improvement include increase individual influence instead intervention "
-    "involve keep kind large last lateral lead least left less let level lie life like likely "
-    "little live look lose low main make manage management mark max maximum mean means measure "
-    "medial mental method middle mind minimum minute month name nbsp near need new next non none "
-    "normal nothing number occur old open option order outcome overall parameter part participant "
-    "particular past patient people perform period person phase place plus point poor positive "
-    "posterior anterior possible post pre prefer present prevent probability problem procedure "
-    "produce program programme proportion provide purpose put quality question quick rate reason "
-    "receive reduce reduction regard regular relate relation reliable report require response "
-    "result right role round safe safety same score second see seem set seven several short "
-    "show side significant similar simple single six size small someone something sort special "
-    "specific stage start state stay step still stop study subcategory subgroup subject subscale "
-    "subscore sufficient suffer suggest suit suitable superior inferior take technique tell ten "
-    "term test thing think third three time today together tool total treat treatment try turn "
-    "two type typical understand unit usual usually value various versus view visit vs want way "
-    "week whole wonder word work worse worst worth wrong year anymore actively exact "
-    "rise raise fall drop grow ease please summarize summarise stand mode action implicate "
-    "necessary percentage basis relationship link component contain given beat outperform surpass "
-    "outweigh worthwhile justify prove proof advise seen taken apply encounter equal choice "
-    "variable wear worn useful usefulness baseline rep"
-)
-GENERAL = frozenset(terms(_GENERAL_TEXT))
+GENERAL = frozenset(terms(" ".join(words("general"))))
 """Words common to all questions; their absence from the evidence says nothing."""
 
 
@@ -172,13 +143,13 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
     if not unknown:
         return {}
     heads = {_british(stem)[:2] for stem in unknown} | {stem[:2] for stem in unknown}
-    words = [
+    seen = [
         word
         for text in texts
         for word in _WORD.findall(text)
         if (head := word[:4].lower())[:2] in heads or _british(head)[:2] in heads
     ]  # the stems of others do not begin like one of these, in British spelling or American
-    known = {stem: word for word in words for stem in terms(word)}
+    known = {stem: word for word in seen for stem in terms(word)}
     begin = {_british(stem)[:PREFIX_CHARS] for stem in known}
     meant = {
         word: next((known[other] for other in known if _mistyped(stem, other)), "")

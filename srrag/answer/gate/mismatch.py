@@ -16,36 +16,18 @@ from srrag.algo.terms import terms
 from srrag.core.rows import Row, live, with_columns
 from srrag.core.schema import MISMATCHES
 from srrag.core.step import Function, Place, Step
+from srrag.reading.lexicon import alternatives, lexicon, words
 from srrag.reading.mentions import find_mentions
-from srrag.reading.people import PEOPLE, contradiction, traits
+from srrag.reading.people import contradiction, traits
 from srrag.reading.prose import plain
 
 MAX_PHRASE_CHARS = 160
 MAX_SHOWN = 3
 """Groups of evidence that a notice names; the rest are in the column."""
 _TREATMENTS = frozenset(("Intervention", "Device", "Arm"))
-_LOOSE_TEXT = (
-    "acute adult aged adolescent athlete boy care case child children chronic clinic clinical "
-    "cohort compared condition control daily day disorder disease dose effect episode exercise "
-    "exercises female first girl group guideline guidelines healthy high home hospital individual "
-    "injury injured injuries intensity intervention lasting level load loading long low lower male "
-    "man management meta-analysis method mild month new older pain painful patient people person "
-    "persistent player population practice prevention program programme randomised randomized "
-    "recovery recreational recurrence recurrent rehabilitation related repaired return review risk "
-    "runner second session sessions severe short specific sport sports standard strengthening "
-    "strength study supervised surgery surgical symptom symptoms syndrome systematic team test "
-    "therapy time training treatment trial two upper week weekly woman women worker year young "
-    "reconstruction repair replacement fracture tear rupture cancer failure lateral medial "
-    "musculoskeletal tendinopathy tendon progressive region"
-)
-LOOSE = frozenset(terms(_LOOSE_TEXT))
+LOOSE = frozenset(terms(" ".join(words("shared"))))
 """Words that many conditions and interventions share, so that they tell none from another."""
-_BREAK_TEXT = (
-    "a an the of in on at to for by with without and or as after before from during than versus "
-    "vs compared common sole treatment recovery lasting early prevent preventing that who is are "
-    "should does can"
-)
-_BREAK = "|".join(_BREAK_TEXT.split())
+_BREAK = alternatives("name_ends")
 _CONDITION = re.compile(
     rf"(?<![\w-])(?:(?!(?:{_BREAK})\b)[a-z][\w-]{{0,30}}\s){{0,4}}"
     r"(?:pain|sprains?|strains?|tears?|ruptures?|fractures?|injur(?:y|ies)|syndromes?|disorders?|"
@@ -59,7 +41,6 @@ _CAPITALS = re.compile(r"\b[A-Z]{2,6}s?\b")
 
 
 _AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
-_SUBJECTS = re.compile(r"\b(?:subjects|individuals)\b", re.IGNORECASE)
 
 
 class Source(NamedTuple):
@@ -211,10 +192,9 @@ def _treatments(sources: Sequence[Source]) -> list[list[str]]:
 def asked_people(question: str) -> str:
     """The last words of a question that say in whom ("in infants with diarrhea"), "" for none."""
     for found in reversed([*_AMONG.finditer(question)]):
-        words = question[found.end() :]
-        people = PEOPLE.search(words) or _SUBJECTS.search(words) or traits(words)
-        if people or conditions_in(words):
-            return words
+        whom = question[found.end() :]
+        if lexicon("person").search(whom) or traits(whom) or conditions_in(whom):
+            return whom
     return ""
 
 

@@ -10,6 +10,7 @@ from srrag.answer.select.sentence_features import PLAN
 from srrag.answer.write.cited import MAX_SENTENCE_CHARS
 from srrag.core.grades import GRADES
 from srrag.core.rows import Row
+from srrag.reading.lexicon import lexicon
 from srrag.reading.outcome_kinds import named_terms
 from srrag.reading.prose import Role, plain, split_sentences
 
@@ -35,47 +36,6 @@ TO_A_MODEL = re.compile(
     r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
     re.IGNORECASE,
 )
-_PLANS_TOO = re.compile(
-    r"^(?:(?:aims?|objectives?|purpose)\W+)?to (?:ascertain|report|investigate|evaluate|assess"
-    r"|determine|examine|compare|describe|explore|test|study|analy[sz]e|identify|measure|establish|review"
-    r"|estimate|observe|clarify|verify)\b(?!.*, (?:we|the|this|a|an|all|patients|participants)\b)"
-    r"|\bwere (?:randomly|consecutively|equally|prospectively|retrospectively)"
-    r" (?:allocated|assigned|divided|selected|recruited|enrolled|distributed)\b"
-    r"|\brandomly (?:assigned|allocated) to\b"
-    r"(?!.*\b(?:improv|reduc|increas|decreas|lower|higher|signific))"
-    r"|\bw(?:as|ere) (?:assessed|measured|recorded|collected|monitored|obtained)"
-    r"(?: [^,;]{0,40})?\.?$"
-    r"|^The (?:effects?|efficacy|effectiveness|safety|results?|outcomes?)\b[^,;]* (?:was|were)"
-    r" (?:compared|analy[sz]ed|studied|tested)\b"
-    r"|\b(?:participants|patients|subjects|women|men|children|athletes)\b[^,;]{0,40}\bcompleted"
-    r" (?:the|all|both|this|our)\b[^,;]*$"
-    r"|\b(?:similar|comparable|no (?:\w+ ){0,3}differences?\b.*) at baseline\b[^,;]*$",
-    re.IGNORECASE,
-)
-"""Aims without a main verb, allocation, what was compared or measured, who took part and what the
-groups were like at the start. They stand apart from PLAN,
-whose matches are a feature that sentence weights were fitted on."""
-_OPEN = re.compile(
-    r"\b(?:results?|findings?|study|trial|data|review) (?:will|may|might|could|should)"
-    r" (?:contribute|provide|inform|help|determine|show|clarify|lead to)\b"
-    r"|\b(?:has|have) (?:(?:not )?yet|rarely|never|seldom|not) (?:to be|been)\b"
-    r"|\b(?:is|are|remains?) (?:lacking|elusive|scarce|sparse|to be (?:established|determined))\b"
-    r"|\b(?:few|little|limited|scarce|insufficient) (?:data|evidence|information|research|studies)"
-    r" (?:exists?|(?:is|are) available)\b"
-    r"|\b(?:further|future|larger|more|additional) (?:\w+ ){0,2}(?:research|stud(?:y|ies)|trials?"
-    r"|investigations?)\b[^.]*\b(?:needed|required|warranted|necessary)\b"
-    r"|^If successful\b|^Previously, we\b|\bthere is an? (?:\w+ )?need (?:for|to)\b"
-    r"|\bit is (?:(?:not|still|as) )+(?:yet )?(?:un)?(?:clear|known)\b"
-    r"|^(?:Until recently|Traditionally|Historically|In recent years|Over the (?:past|last))\b"
-    r"|\b(?:has|have) been (?:increasingly|widely|recently|previously|commonly|traditionally) "
-    r"(?:tested|used|reported|proposed|recommended|advocated|studied|suggested)\b"
-    r"|\bneeds? to be (?:better|further)\b"
-    r"|\b(?:has|have) been (?:proposed|suggested|advocated) (?:to|as|that)\b"
-    r"|^\(?(?:\d+|[a-z]|i{1,3})\)\s*(?:to )?(?:assess|evaluate|determine|compare|investigate"
-    r"|examine)\b",
-    re.IGNORECASE,
-)
-"""What is not known yet, was thought before or will be found out: no findings either."""
 MIN_WORDS, MAX_WORDS = 5, 90
 _SHORT = re.compile(r"(?:No|None|Neither|Nobody)\b.* \S+ \S")
 """A finding may be shorter: "No harm was seen.\""""
@@ -192,7 +152,7 @@ def _turn(sentences: Sequence[str], place: int, text: str) -> str:
 
 def plans(sentence: str) -> bool:
     """Whether a sentence tells an aim, a method or what is not known, by its words."""
-    return any(each.search(sentence) for each in (PLAN, _PLANS_TOO, _OPEN))
+    return any(each.search(sentence) for each in (PLAN, lexicon("no_finding")))
 
 
 def is_title(text: str) -> bool:

@@ -1,7 +1,6 @@
 """The extractive answer: verbatim sentences of the evidence, chosen without a model."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ from srrag.answer.gate.coverage import GENERAL, TextSource, held, typos, without
 from srrag.answer.select.candidates import Candidate, Passage, candidates, is_title
 from srrag.answer.select.sentence_features import FEATURES, Seen, asked_outcome, features
 from srrag.core.provenance import Fitted, packaged_fit
+from srrag.reading.lexicon import lexicon
 from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
 from srrag.reading.prose import plain
 from srrag.reading.statement import read_statement
@@ -34,12 +34,7 @@ _KINDS = frozenset({"harm", *terms("symptoms events characteristics at baseline"
 """Words for a kind of outcome, which papers call by what they measured."""
 _SAID_OTHERWISE = (GENERAL | _KINDS) - {"fall"}
 """Outcomes that papers may have in other words; "falls" is what old people have, too."""
-_EFFECT = re.compile(
-    r"\b(?:effects?|effective\w*|efficac\w*|helps?|improves?|reduces?|prevents?|increases?|decreases?|"
-    r"lowers?|affects?|works?|benefits?|beneficial|better|superior|beats?|versus|vs|compared|safe|safer|"
-    r"safety|harm\w*|relieves?|eases?|treats?|cures?|speeds?|outcomes?|protects?)\b",
-    re.IGNORECASE,
-)
+_EFFECT = lexicon("effect_asked")
 """What a question on an effect asks with; a paper's findings answer it, not what it read before."""
 _MARKS = ".,;:?!()[]\"'“”‘’"
 

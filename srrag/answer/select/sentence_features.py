@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.reading.effects import cues
+from srrag.reading.lexicon import alternatives, lexicon
 from srrag.reading.outcome_kinds import NAMES, named_terms
 from srrag.reading.prose import Role
 
@@ -22,30 +23,14 @@ FEATURES = (
 )  # fmt: skip
 """What `features` measures of a sentence, in order."""
 
-FINDING = re.compile(
-    r"\b(?:should|recommend\w*|advis\w*|conclu\w+|suggests?|significant\w*|associated with"
-    r"|improve\w*|reduce[sd]?|increase[sd]?|effective\w*|superior|more than|less than"
-    r"|compared with|no difference|lower|higher|risk of|odds)\b",
-    re.IGNORECASE,
-)
-PLAN = re.compile(
-    r"\b(?:aim(?:s|ed)? (?:to|of|was|is|were)|objectives?|purpose|were (?:recruited|randomi[sz]ed"
-    r"|included|assigned|enrolled|allocated|divided|invited)"
-    r"|was (?:designed|conducted|undertaken|carried out|performed)|hypothesi[sz]ed?"
-    r"|remains? (?:unclear|unknown|controversial)|protocol|(?:study|trial|review|paper|article|we)"
-    r" (?:will|evaluate[sd]?|investigate[sd]?|examine[sd]?|assesse[sd]|sought|compared|aimed|tested"
-    r"|determined?|explored?|describes?)|to (?:evaluate|investigate|examine|assess|determine"
-    r"|compare|explore|test) (?:the|whether|if|how))\b",
-    re.IGNORECASE,
-)
+FINDING = lexicon("finding")
+PLAN = lexicon("plan")
 NUMBERS = re.compile(r"\bp\s?[<=>≤]|\bCI\b|confidence interval|\d\s?%|±|\b[OHR]R\b", re.IGNORECASE)
 _DEFINITION = re.compile(r"\b(?:is|are) (?:an?|the|caused|characteri[sz]ed|defined)\b")
 _ON = re.compile(
     r"\b(?:on|reduce|improve|affect|increase|prevent|decrease|lower|influence|relieve|shorten|"
-    r"help with)\s+(.+?)(?:\s+(?:in|among|for|after|during)\s+(?:[\w-]+\s+){0,2}?(?:patients|people"
-    r"|persons|individuals|subjects|participants|volunteers|adults|children|adolescents|teenagers"
-    r"|infants|neonates|newborns|women|men|boys|girls|fe?males|athletes|runners|players|students"
-    r"|survivors|smokers|workers|veterans|residents|older|elderly|mice|rats|animals)\b.*)?\?*$",
+    r"help with)\s+(.+?)(?:\s+(?:in|among|for|after|during)\s+(?:[\w-]+\s+){0,2}?"
+    rf"(?:{alternatives('person', 'animal', 'grouped')}|older)\b.*)?\?*$",
     re.IGNORECASE,
 )
 
