@@ -227,7 +227,7 @@ def described(fill: Fill) -> list[Prompt]:
     return [describe.render(describe.Topic(keywords, facts), 0)]
 
 
-def summarise_document(fill: Fill) -> list[Prompt]:
+def summarise_documents(fill: Fill) -> list[Prompt]:
     table = rows(
         pa.schema([*QUESTIONS, pa.field("documents", EVIDENCE)]),
         text=fill(QUESTION), topic=fill("Heel pain"), documents=evidence(fill),
@@ -271,7 +271,7 @@ def features(fill: Fill) -> list[Prompt]:
 
 
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
-    "summarise_document": summarise_document,
+    "summarise_documents": summarise_documents,
     "answer_paragraph": answer_paragraph,
     "group_blocks": group_blocks,
     "grade_document": grade_document,

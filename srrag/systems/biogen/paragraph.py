@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,16 @@ from srrag.algo.tfidf import tfidf
 from srrag.answer.select.candidates import passage_of
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import MAX_OPTIONS, CitedAnswer, Shown
-from srrag.answer.write.compose import ComposeAnswer, offered
+from srrag.answer.write.compose import ComposeAnswer
 from srrag.core.rows import Row, live
 from srrag.llm.completion import Answer, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.prose import split_sentences
 from srrag.systems.biogen.bullets import MIN_TERMS
 from srrag.systems.biogen.caps import MAX_CITATIONS, MAX_WORDS, Capped, capped
+from srrag.systems.biogen.reformulate import context_of
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_paragraph.md")
-MAX_CHARS = 8000
 CUT = " …"
 """Ends a quote that does not end its sentence."""
 UNCITED = "No sentence of the answer cites the evidence."
@@ -34,17 +34,56 @@ _UNUSED = ("uncited", "snippets", "mismatches", "max_sentences", "rule")
 _ENDS = tuple(".!?…\"'”’)")
 
 
-class ParagraphAnswer(Answer):
+class _Read(Answer):
+    state: Annotated[
+        Literal["answered", "partly", "not"],
+        Means("whether the evidence answers the question", {
+            "answered": "it does, whichever way", "partly": "a part of it",
+            "not": "no piece bears on it"}),
+    ]  # fmt: skip
+
+
+class _Chosen(Answer):
+    choice: Annotated[
+        int,
+        Field(ge=0, le=MAX_OPTIONS),
+        Means("the number of the option that the evidence supports, from 1; 0 for none"),
+    ]
+
+
+class _Told(Answer):
+    paragraph: Annotated[
+        str,
+        Text(
+            MAX_WORDS,
+            "a single cohesive paragraph; aim at that length, as far as the evidence goes",
+            'the state is "not"',
+        ),
+    ]
+
+
+_EXAMPLE = {
+    "state": "answered",
+    "choice": 1,
+    "paragraph": "Fluoride varnish lowered the caries increment of children of 2 to 5 years by "
+    "0.7 surfaces (95% CI 0.2 to 1.2) in two years [2, 4]. A review of 12 trials found 37% fewer "
+    "carious surfaces [1].",
+}
+
+
+class ParagraphAnswer(_Told, _Read):
     """A paragraph with markers such as [1, 3], or that the evidence does not answer."""
 
-    paragraph: Annotated[str, Field(max_length=MAX_CHARS)]
-    insufficient: bool
+    example: ClassVar[dict[str, Any] | None] = {k: _EXAMPLE[k] for k in ("state", "paragraph")}
 
 
-class ChosenParagraph(ParagraphAnswer):
-    """A paragraph on a question with options: the number of one from 1, 0 for none."""
+class ChosenParagraph(ParagraphAnswer, _Told, _Chosen, _Read):
+    """A paragraph on a question with options."""
 
-    choice: Annotated[int, Field(ge=0, le=MAX_OPTIONS)]
+    example: ClassVar[dict[str, Any] | None] = _EXAMPLE
+
+
+PATH = Path(__file__).parent / "prompts" / "answer_paragraph.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,14 +102,13 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 5
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    prompt_file: ClassVar[PromptFile] = PROMPT
+    version: ClassVar[int] = 6
+    prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
     words: int = MAX_WORDS
     citations: int = MAX_CITATIONS
     versions: str = "reformulations"
-    max_tokens: int = 1024
+    max_tokens: int = most_tokens(ChosenParagraph)
     max_unsaid: float = 1.0
     """Off: a bullet of 28 words is no paper, and cannot hold all that was asked."""
 
@@ -90,26 +128,28 @@ class ComposeParagraph(ComposeAnswer):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""
-        system = PROMPT.system(max_words=self.words, max_citations=self.citations)
+        limits = {"_Told.paragraph": self.words}
         return [
             Prompt(
                 number,
                 "answer",
-                system,
-                PROMPT.user(
+                file.system(limits, max_citations=self.citations),
+                file.user(
                     question=quoted(row["text"]),
-                    options=offered(row["options"]),
-                    topic=quoted(row["topic"]),
-                    narrative=quoted(row["narrative"]),
-                    versions=quoted(row[self.versions] if self.versions else []),
+                    options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
+                    context=context_of(row),
+                    versions=f"\nOther wordings: {quoted(versions)}" if versions else "",
                     num_evidence=len(row["evidence"]),
                     evidence="\n".join(_lines(row["evidence"])),
                 ),
-                ChosenParagraph if row["options"] else ParagraphAnswer,
+                schema,
                 max_tokens=self.max_tokens,
             )
             for number, row in live(batch, self.reads)
             if row["evidence"] and not self._closed(row)
+            for versions in (row[self.versions] if self.versions else [],)
+            for schema in (ChosenParagraph if row["options"] else ParagraphAnswer,)
+            for file in (PromptFile(PATH, schema),)
         ]
 
     def _most(self) -> tuple[int, int]:
@@ -122,8 +162,8 @@ class ComposeParagraph(ComposeAnswer):
         answers = []
         for prompt in prompts:
             row = rows[prompt.row]
-            paragraph = quotes(row, row[self.versions] if self.versions else [])[:MAX_CHARS]
-            answer: ParagraphAnswer = ParagraphAnswer(paragraph=paragraph, insufficient=False)
+            paragraph = quotes(row, row[self.versions] if self.versions else [])
+            answer = ParagraphAnswer(state="answered" if paragraph else "not", paragraph=paragraph)
             if row["options"]:
                 passages = [passage_of(item) for item in row["evidence"]]
                 chosen = choose(row["text"], row["options"], passages)
@@ -132,30 +172,15 @@ class ComposeParagraph(ComposeAnswer):
         return answers
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Fault: numbers without evidence, no sentence that cites, or too many words."""
+        """Fault: no sentence that cites; what lies beyond the caps falls, as in the paper."""
         evidence = batch["evidence"][prompt.row].as_py()
-        if value.insufficient:
+        if value.state == "not" or self._capped(evidence, value.paragraph).sentences:
             return None
-        found = self._capped(evidence, value.paragraph)
-        if found.invalid:
-            detail = (
-                f"You cited {found.invalid} numbers that name no evidence. Cite only numbers from "
-                f"1 to {len(evidence)}."
-            )
-            return Fault("invalid_citation", detail)
-        if not found.sentences:
-            detail = (
-                f"No sentence stands: each ends with the numbers of its evidence in square "
-                f"brackets, as [1], and all have at most {self.words} words together."
-            )
-            return Fault("uncited", detail)
-        if found.dropped:
-            detail = (
-                f"{found.dropped} sentences have no citation, or lie beyond {self.words} words. "
-                f"Cite evidence for each sentence, and be brief."
-            )
-            return Fault("beyond_caps", detail)
-        return None
+        detail = (
+            f"No sentence stands: each ends with the numbers of its evidence in square brackets, "
+            f"as [1], from 1 to {len(evidence)}, and all have at most {self.words} words together."
+        )
+        return Fault("uncited", detail)
 
     def _capped(self, evidence: Sequence[Row], paragraph: str) -> Capped:
         ids = [item["evidence_id"] for item in evidence]
@@ -172,10 +197,9 @@ class ComposeParagraph(ComposeAnswer):
             for each in found.sentences
         ]
         shown = Shown([" ".join(said)] if said else [], found.sentences, *found[1:])
-        note = "" if said or cited.insufficient else UNCITED
-        answer = CitedAnswer(
-            answer=[], evidence=[], limits=[], insufficient=cited.insufficient, missing=note
-        )
+        lacks = cited.state != "answered"
+        note = "" if said or cited.state == "not" else UNCITED
+        answer = CitedAnswer(answer=[], evidence=[], limits=[], insufficient=lacks, missing=note)
         return self._shown(shown, answer)
 
 

@@ -8,35 +8,33 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import StringConstraints
 
-from srrag.core.rows import filled, live, rejected
+from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import Function, LLMStep, Place
 from srrag.core.units import open_units
 from srrag.index.opened import open_sparse
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Text, most_tokens
 from srrag.reading.abbreviations import read_abbreviations
-from srrag.reading.numbers import lost_numbers
 from srrag.systems.biogen.reword_rules import Rewording
-
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md")
-MAX_QUESTION_CHARS = 400
-MAX_TOKENS = 512
-"""Three questions of 60 tokens, and as much again in reserve."""
-
-Question = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS)
-]
 
 
 class Reformulations(Answer):
     """Exactly three versions."""
 
-    clinical: Question
-    patient: Question
-    aspect: Question
+    example: ClassVar[dict[str, Any] | None] = {
+        "clinical": "Is topical fluoride varnish efficacious in the primary prevention of caries "
+        "in the deciduous dentition?",
+        "patient": "Will painting my toddler's teeth with fluoride stop holes?",
+        "aspect": "How well does fluoride varnish work as a treatment to prevent caries in "
+        "children?",
+    }
+
+    clinical: Annotated[str, Text(60, "in more formal, clinical terms")]
+    patient: Annotated[str, Text(60, "direct and simple, as a patient would ask")]
+    aspect: Annotated[str, Text(60, "with one aspect in front: diagnosis, treatment or prognosis")]
 
     def versions(self) -> list[str]:
         """All three in order."""
@@ -52,24 +50,26 @@ class Reformulations(Answer):
         return list(found.values())
 
 
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md", Reformulations)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reformulate(LLMStep):
     """Reword `text` in up to three ways, to search for in addition to it.
 
-    A version that repeats the question or another version is left out. A version with a number that
-    occurs neither in the question nor in its context is requested once more and then dropped.
-    `context` also shows topic and narrative to the model, unlike the submitted runs (section 5). A
-    faulty answer rejects its row. `reformulation_model` says who wrote the versions, "" for nobody.
+    A version that repeats the question or another version is left out. `context` also shows topic
+    and narrative to the model, unlike the submitted runs (section 5). A faulty answer rejects its
+    row. `reformulation_model` says who wrote the versions, "" for nobody.
 
     The engine `rules` cannot reword, and writes no version unless `by_rules`: then versions come
     from the corpus's own words (see `reword_rules`), by the indexes that the last fields name.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     context: bool = False
     by_rules: bool = False
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = most_tokens(Reformulations)
     index: str = "sparse"
     units: str = "units"
     abbreviations: str = "abbreviations"
@@ -127,7 +127,11 @@ class Reformulate(LLMStep):
             Prompt(
                 number,
                 "reformulate",
-                *render(*self._shown(row)),
+                PROMPT.system(),
+                PROMPT.user(
+                    question=fenced("question", row["text"]),
+                    context=context_of(row) if self.context else "",
+                ),
                 Reformulations,
                 max_tokens=self.max_tokens,
             )
@@ -137,63 +141,33 @@ class Reformulate(LLMStep):
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """The question as it is (its beginning, where it is long), which counts as no version."""
         texts = batch["text"].to_pylist()
-        answers = []
-        for prompt in prompts:
-            same = _beginning(texts[prompt.row])
-            versions = Reformulations(clinical=same, patient=same, aspect=same)
-            answers.append(versions.model_dump_json())
-        return answers
-
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Fault `invented_number`: a number that the model was not given."""
-        (row,) = batch.select(self.reads).slice(prompt.row, 1).to_pylist()
-        numbers = lost_numbers(" ".join(value.versions()), self._shown(row))
-        if not numbers:
-            return None
-        return Fault(
-            "invented_number",
-            f"The versions hold numbers that the question does not: {', '.join(numbers[:5])}. "
-            f"Keep the meaning of the question, and add nothing.",
-        )
+        asked = (texts[prompt.row] for prompt in prompts)
+        same = (Reformulations(clinical=text, patient=text, aspect=text) for text in asked)
+        return [versions.model_dump_json() for versions in same]
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Keep the versions that are new and add no number."""
-        rows = dict(live(batch, self.reads))
-        made = {}
-        for prompt, answer in zip(prompts, completions, strict=True):
-            if answer.fault is not None:
-                made[prompt.row] = rejected("reformulate", answer.fault)
-                continue
-            row = rows[prompt.row]
-            given = " ".join(self._shown(row))
-            versions = answer.value.distinct(row["text"])
-            kept = [version for version in versions if not lost_numbers(version, [given])]
-            model = "" if self.off else self.engine.name
-            made[prompt.row] = {"reformulations": kept, "reformulation_model": model}
+        """Keep the versions that are new."""
+        texts = batch["text"].to_pylist()
+        model = "" if self.off else self.engine.name
+        made = {
+            prompt.row: {
+                "reformulations": answer.value.distinct(texts[prompt.row]),
+                "reformulation_model": model,
+            }
+            if answer.fault is None
+            else rejected("reformulate", answer.fault)
+            for prompt, answer in zip(prompts, completions, strict=True)
+        }
         return filled(batch, self.writes, made)
 
-    def _shown(self, row: dict[str, str]) -> tuple[str, str, str]:
-        """The parts of a question that the model sees."""
-        return (row["text"], *((row["topic"], row["narrative"]) if self.context else ("", "")))
 
-
-def render(question: str, topic: str = "", narrative: str = "") -> tuple[str, str]:
-    """System and user text; the submitted runs gave neither topic nor narrative."""
-    user = PROMPT.user(
-        question=fenced("question", question), topic=quoted(topic), narrative=quoted(narrative)
-    )
-    return PROMPT.system(), user
+def context_of(row: Row) -> str:
+    """Topic and narrative of a question, a line each, those that it has."""
+    told = (("Topic", row["topic"]), ("Narrative", row["narrative"]))
+    return "".join(f"\n{name}: {quoted(text)}" for name, text in told if text)
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _beginning(text: str) -> str:
-    """The first words that fit."""
-    words = " ".join(text.split())
-    if len(words) <= MAX_QUESTION_CHARS:
-        return words
-    return words[:MAX_QUESTION_CHARS].rpartition(" ")[0] or words[:MAX_QUESTION_CHARS]

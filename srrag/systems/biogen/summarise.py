@@ -1,4 +1,4 @@
-"""A summary of each document for a question, one or two sentences (BioGen, section 7.2)."""
+"""DocumentSummaries of documents for a question, one or two sentences each (BioGen, section 7.2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import StringConstraints
+from pydantic import Field
 
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, filled, live, rejected
@@ -16,37 +16,67 @@ from srrag.core.schema import EVIDENCE, REJECT
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain
+from srrag.systems.biogen.reformulate import context_of
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_document.md")
 MAX_WORDS = 80
-MAX_CHARS = 1200
-_SHOWN = 5
+MAX_DOCUMENTS = 16
+MAX_CHARS = 32_000
+"""Of the documents of a call, some 8,000 tokens."""
 
 
 class Summary(Answer):
     """What a document says on the question."""
 
+    n: Annotated[int, Field(ge=0, le=999), Means("the number of the document")]
     summary: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARS)
+        str,
+        Text(
+            MAX_WORDS,
+            "one or two sentences on what it found, with its numbers exactly: %, OR, HR, RR, "
+            "intervals, p-values, doses, times",
+            "it says nothing on the question",
+        ),
     ]
+
+
+class DocumentSummaries(Answer):
+    """What each document says."""
+
+    example: ClassVar[dict[str, Any] | None] = {
+        "summaries": [
+            {
+                "n": 1,
+                "summary": "In 220 children, fluoride varnish lowered the two-year caries "
+                "increment (1.2 against 1.9 surfaces, p = 0.01).",
+            },
+            {"n": 2, "summary": ""},
+        ]
+    }
+
+    summaries: Annotated[list[Summary], Items(MAX_DOCUMENTS, "one for each document, in order")]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_documents.md", DocumentSummaries)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummariseDocuments(LLMStep):
-    """Summarise each document of the column `documents`: one call a document.
+    """Summarise each document of the column `documents`, `MAX_DOCUMENTS` a call.
 
-    A summary of more than 80 words, or with a number that its document does not hold, is asked for
-    again. If the second one has such a number too, or cannot be read, it is left out and counted in
-    `summaries_lost`; if all are lost, the row is rejected. The engine `rules` does not summarise:
-    the documents go on as they are, verbatim.
+    The paper asks for each document by a call of its own. A document that says nothing on the
+    question is left out. Where the summary of a document is lost, or has a number that the document
+    does not hold, the document itself stands, and is counted in `summaries_lost`; if all are lost,
+    the row is rejected. Rules do not summarise: the documents go on as they are, verbatim.
     """
+
+    version: ClassVar[int] = 2
 
     documents: str = "documents"
     into: str = "summaries"
-    max_tokens: int = 320
-    """Eighty words, and as much again in reserve."""
+    max_tokens: int = most_tokens(DocumentSummaries)
 
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -72,78 +102,93 @@ class SummariseDocuments(LLMStep):
         return isinstance(self.engine, Rules)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a document; none by rules."""
+        """A prompt a package of documents, whose first number is its slot's; none by rules."""
         if self.off:
             return []
         system = PROMPT.system()
         return [
             Prompt(
                 number,
-                f"summary {place}",
+                f"summaries {package[0]}",
                 system,
                 PROMPT.user(
                     question=fenced("question", row["text"]),
-                    topic=quoted(row["topic"]),
-                    narrative=quoted(row["narrative"]),
-                    title=quoted(item["title"]),
-                    document=quoted(item["text"]),
+                    context=context_of(row),
+                    documents="\n".join(_line(n, row[self.documents][n - 1]) for n in package),
                 ),
-                Summary,
+                DocumentSummaries,
                 max_tokens=self.max_tokens,
             )
             for number, row in live(batch, self.reads)
-            for place, item in enumerate(row[self.documents])
+            for package in packages(row[self.documents])
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The beginning of each document, as long as a summary may be."""
+        """The beginnings of the documents, as long as a summary may be."""
         rows = batch[self.documents].to_pylist()
-        texts = [rows[prompt.row][_place(prompt)]["text"] for prompt in prompts]
-        return [
-            Summary(summary=" ".join(text.split()[:MAX_WORDS])[:MAX_CHARS] or "–").model_dump_json()
-            for text in texts
-        ]
-
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Faults: `invented_number`, and `long_summary`."""
-        item = batch[self.documents][prompt.row].as_py()[_place(prompt)]
-        if invented := invented_numbers(value.summary, item):
-            told = ", ".join(invented[:_SHOWN])
-            detail = f"The summary holds numbers that the document does not: {told}."
-            return Fault("invented_number", detail)
-        if (size := len(value.summary.split())) > MAX_WORDS:
-            detail = f"The summary has {size} words; {MAX_WORDS} are allowed."
-            return Fault("long_summary", detail)
-        return None
+        answers = []
+        for prompt in prompts:
+            documents = rows[prompt.row]
+            first = int(prompt.slot.rpartition(" ")[2])
+            package = next(each for each in packages(documents) if each[0] == first)
+            beginnings = (" ".join(documents[n - 1]["text"].split()[:MAX_WORDS]) for n in package)
+            told = [Summary(n=n, summary=s) for n, s in zip(package, beginnings, strict=True)]
+            answers.append(DocumentSummaries(summaries=told).model_dump_json())
+        return answers
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """Keep the summaries that can be read and add no number, in order of the documents."""
-        given = {
-            (prompt.row, _place(prompt)): completion
-            for prompt, completion in zip(prompts, completions, strict=True)
-        }
+        """The summaries in order of the documents, and documents in the place of lost ones."""
+        told: dict[int, dict[int, str]] = {}
+        faults: dict[int, Fault] = {}
+        for prompt, completion in zip(prompts, completions, strict=True):
+            if completion.fault is not None:
+                faults.setdefault(prompt.row, completion.fault)
+                continue
+            found = told.setdefault(prompt.row, {})
+            for each in completion.value.summaries:
+                found.setdefault(each.n, plain(each.summary))
         made = {}
         for number, row in live(batch, self.reads):
             documents = row[self.documents]
             if self.off:
                 made[number] = {self.into: documents, "summaries_lost": 0}
-                continue
-            answers = [given[number, place] for place in range(len(documents))]
-            made[number] = self._row(documents, answers)
+            elif number in faults and number not in told:
+                made[number] = rejected("summarise", faults[number])
+            else:
+                made[number] = self._row(documents, told.get(number, {}))
         return filled(batch, self.writes, made)
 
-    def _row(self, documents: Sequence[Row], answers: Sequence[Completion]) -> Row:
-        kept = []
-        for item, answer in zip(documents, answers, strict=True):
-            if answer.fault is None and not invented_numbers(answer.value.summary, item):
-                kept.append(summarised(item, plain(answer.value.summary)))
-        faults = [answer.fault for answer in answers if answer.fault is not None]
-        if documents and not kept:
-            fault = faults[0] if faults else Fault("invented_number", "in every summary")
-            return rejected("summarise", fault)
-        return {self.into: kept, "summaries_lost": len(documents) - len(kept)}
+    def _row(self, documents: Sequence[Row], told: dict[int, str]) -> Row:
+        kept, lost = [], 0
+        for n, item in enumerate(documents, 1):
+            text = told.get(n)
+            if text is None or lost_numbers(text, (item["title"], str(item["year"]), item["text"])):
+                kept.append(item)
+                lost += 1
+            elif text:
+                kept.append(summarised(item, text))
+        return {self.into: kept, "summaries_lost": lost}
+
+
+def packages(documents: Sequence[Row]) -> list[list[int]]:
+    """The numbers of documents, from 1, in packages that fit into a call, or of one document."""
+    found: list[list[int]] = []
+    room = 0
+    for n, item in enumerate(documents, 1):
+        size = len(item["text"])
+        if not found or len(found[-1]) == MAX_DOCUMENTS or size > room:
+            found.append([])
+            room = MAX_CHARS
+        found[-1].append(n)
+        room -= size
+    return found
+
+
+def _line(number: int, item: Row) -> str:
+    told = {"n": number, "pmid": item["pmid"], "year": item["year"] or None}
+    return quoted(told | {"title": item["title"], "text": item["text"]})
 
 
 def summarised(document: Row, text: str) -> Row:
@@ -151,12 +196,3 @@ def summarised(document: Row, text: str) -> Row:
     name = evidence_id("summary", document["unit_id"], text)
     span = {"char_start": -1, "char_end": -1}
     return document | span | {"evidence_id": name, "kind": "summary", "text": text}
-
-
-def invented_numbers(summary: str, document: Row) -> list[str]:
-    """Numbers of a summary that nothing shown of its document holds."""
-    return lost_numbers(summary, (document["title"], str(document["year"]), document["text"]))
-
-
-def _place(prompt: Prompt) -> int:
-    return int(prompt.slot.rpartition(" ")[2])

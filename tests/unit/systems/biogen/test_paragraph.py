@@ -43,7 +43,7 @@ def table(items: list[dict[str, Any]], answers: bool = True, **columns: Any) -> 
 def composed(
     tmp_path: Path, paragraph: str, items: list[dict[str, Any]] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    text = json.dumps({"paragraph": paragraph, "insufficient": False})
+    text = json.dumps({"state": "answered", "paragraph": paragraph})
     step = ComposeParagraph(gate="gate", **fields)
     (row,), _ = scripted(step, table(items or BULLETS), tmp_path, lambda call: text)
     return row
@@ -85,7 +85,7 @@ def test_markers_of_a_model_become_citations(tmp_path: Path) -> None:
     assert row["reject"] is None
 
 
-def test_numbers_without_evidence_are_asked_for_again_then_dropped(tmp_path: Path) -> None:
+def test_numbers_without_evidence_are_dropped_and_counted(tmp_path: Path) -> None:
     row = composed(tmp_path, "Zinc shortens colds [1, 99]. It is a metal [7].")
     assert [each["text"] for each in row["sentences"]] == ["Zinc shortens colds."]
     assert (row["invalid_citations"], row["dropped_sentences"]) == (2, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from srrag.llm.completion import read
-from srrag.systems.biogen.reformulate import Reformulate, Reformulations, render
+from srrag.systems.biogen.reformulate import Reformulate, Reformulations
 from tests.unit.expand.asking import (
     HOSTILE,
     baseline_faults,
@@ -20,12 +20,10 @@ from tests.unit.expand.asking import (
 QUESTION = "Does taping help after 6 weeks?"
 
 
-def asked(
-    tmp_path: Path, *versions: str, step: Reformulate | None = None, **columns: str
-) -> tuple[dict[str, Any], Any]:
+def asked(tmp_path: Path, *versions: str) -> tuple[dict[str, Any], Any]:
     text = json.dumps(dict(zip(("clinical", "patient", "aspect"), versions, strict=True)))
-    table = questions(QUESTION, **columns)
-    (row,), usage = scripted(step or Reformulate(), table, tmp_path, lambda call: text)
+    table = questions(QUESTION)
+    (row,), usage = scripted(Reformulate(), table, tmp_path, lambda call: text)
     return row, usage
 
 
@@ -43,11 +41,6 @@ def test_repetitions_are_left_out() -> None:
     assert part.distinct("When ill, does it  help?") == ["B?", "A?"]
 
 
-def test_topic_and_narrative_are_empty_unless_given() -> None:
-    assert render("Q?")[1].endswith('Topic: ""\nNarrative: ""')
-    assert 'Topic: "heels"' in render("Q?", topic="heels")[1]
-
-
 @pytest.mark.parametrize("context", [False, True])
 def test_the_context_is_shown_on_demand(context: bool) -> None:
     table = questions(QUESTION, topic="heels", narrative="A runner of 45.")
@@ -61,18 +54,10 @@ def test_versions_are_kept_in_order(tmp_path: Path) -> None:
     assert (row["reject"], usage.calls) == (None, 1)
 
 
-def test_a_number_of_its_own_is_asked_for_again_and_then_dropped(tmp_path: Path) -> None:
-    row, usage = asked(tmp_path, "Is taping good?", "Does tape help at 45?", "Is tape safe?")
-    assert row["reformulations"] == ["Is taping good?", "Is tape safe?"]
-    assert usage.faults == {"invented_number": 2}
-
-
-def test_a_number_of_the_context_counts_where_it_is_shown(tmp_path: Path) -> None:
-    versions = ("Is taping good?", "Does tape help at 45?", "Is tape safe?")
-    step = Reformulate(context=True)
-    row, usage = asked(tmp_path, *versions, step=step, narrative="A runner of 45.")
-    assert row["reformulations"] == list(versions)
-    assert usage.faults == {}
+def test_a_number_in_other_words_is_no_fault(tmp_path: Path) -> None:
+    versions = ("Is taping good at six weeks?", "Does tape help in 42 days?", "Is tape safe?")
+    row, usage = asked(tmp_path, *versions)
+    assert (row["reformulations"], usage.faults) == (list(versions), {})
 
 
 def test_a_fault_rejects_its_row(tmp_path: Path) -> None:
@@ -86,9 +71,7 @@ def test_rules_reword_nothing(text: str) -> None:
     table = questions(text)
     (row,) = by_rules(Reformulate(), table)
     assert (row["reformulations"], row["reject"]) == ([], None)
-    faults = baseline_faults(Reformulate(), table)
-    # Only of one number of 4000 digits the beginning is another number.
-    assert bool(faults) == text.isdigit()
+    assert baseline_faults(Reformulate(), table) == []
 
 
 def test_what_was_rejected_before_is_not_asked() -> None:

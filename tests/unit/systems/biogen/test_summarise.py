@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.systems.biogen.summarise import SummariseDocuments
+from srrag.engine.openai.engine import HttpEngine
+from srrag.systems.biogen.summarise import MAX_CHARS, SummariseDocuments
 from tests.unit.expand.asking import baseline_faults, by_rules, questions, scripted, with_reject
 
 BLANK = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
@@ -24,12 +26,11 @@ def table(*documents: dict[str, Any]) -> pa.Table:
     )
 
 
-def summarised(tmp_path: Path, first: str, second: str) -> tuple[dict[str, Any], Any]:
-    def script(call: Any) -> str:
-        return json.dumps({"summary": first if "33 %" in call.prompt.user else second})
-
-    (row,), usage = scripted(SummariseDocuments(), table(*DOCUMENTS), tmp_path, script)
-    return row, usage
+def summarised(tmp_path: Path, *said: str) -> tuple[dict[str, Any], Any]:
+    told = [{"n": n, "summary": text} for n, text in enumerate(said, 1)]
+    text = json.dumps({"summaries": told})
+    made = scripted(SummariseDocuments(), table(*DOCUMENTS), tmp_path, lambda call: text)
+    return made[0][0], made[1]
 
 
 def test_rules_hand_the_documents_on() -> None:
@@ -41,29 +42,44 @@ def test_rules_hand_the_documents_on() -> None:
     assert baseline_faults(step, table(*DOCUMENTS)) == []
 
 
-def test_one_call_a_document(tmp_path: Path) -> None:
-    row, usage = summarised(tmp_path, "Zinc cut colds by 33 %.", "It says rest is common.")
-    assert usage.calls == 2
+def test_all_documents_in_one_call(tmp_path: Path) -> None:
+    row, usage = summarised(tmp_path, "Zinc cut colds by 33 percent.", "It says rest is common.")
+    assert usage.calls == 1
     assert [each["text"] for each in row["summaries"]] == [
-        "Zinc cut colds by 33 %.", "It says rest is common.",
+        "Zinc cut colds by 33 percent.", "It says rest is common.",
     ]  # fmt: skip
     assert {each["kind"] for each in row["summaries"]} == {"summary"}
     assert {each["char_start"] for each in row["summaries"]} == {-1}
     assert [each["unit_id"] for each in row["summaries"]] == ["u1", "u2"]
 
 
-def test_a_number_of_its_own_is_asked_for_again_and_then_lost(tmp_path: Path) -> None:
-    row, usage = summarised(tmp_path, "Zinc cut colds by 44 %.", "Rest is common.")
-    assert usage.faults == {"invented_number": 2}
-    assert [each["text"] for each in row["summaries"]] == ["Rest is common."]
-    assert (row["summaries_lost"], row["reject"]) == (1, None)
+def test_what_says_nothing_on_the_question_is_left_out(tmp_path: Path) -> None:
+    row, _ = summarised(tmp_path, ZINC, "")
+    assert [each["text"] for each in row["summaries"]] == [ZINC]
+    assert (row["summaries_lost"], row["reject"]) == (0, None)
 
 
-def test_if_every_summary_is_lost_so_is_the_row(tmp_path: Path) -> None:
-    row, _ = summarised(tmp_path, "It was 44 %.", "It was 55 %.")
-    assert row["reject"]["reason"] == "invented_number"
-    (row,), _ = scripted(SummariseDocuments(), table(*DOCUMENTS), tmp_path / "b", lambda call: "{}")
-    assert row["reject"]["stage"] == "summarise"
+@pytest.mark.parametrize("said", [("Zinc cut colds by 44 %.",), ()])
+def test_a_document_stands_for_a_summary_that_is_lost_or_has_a_number_of_its_own(
+    tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    row, _ = summarised(tmp_path, *said, *(["Rest is common."] if said else []))
+    if said:
+        assert [each["kind"] for each in row["summaries"]] == ["document", "summary"]
+        assert (row["summaries"][0]["text"], row["summaries_lost"]) == (ZINC, 1)
+    else:
+        assert row["reject"]["stage"] == "summarise"
+
+
+@pytest.mark.parametrize(("documents", "calls"), [(15, 1), (16, 1), (45, 3)])
+def test_sixteen_abstracts_are_a_call(documents: int, calls: int) -> None:
+    abstract = DOCUMENTS[0] | {"text": "Zinc cut colds. " * 120}
+    step = SummariseDocuments(engine=HttpEngine(model="m"))
+    prompts = step.prompts(table(*[abstract] * documents))
+    assert len(prompts) == calls
+    assert all(len(each.system + each.user) < MAX_CHARS * 1.2 for each in prompts)
+    long = DOCUMENTS[0] | {"text": "Zinc cut colds. " * 3000}
+    assert len(step.prompts(table(long, long, abstract, abstract))) == 3
 
 
 def test_no_document_is_no_fault(tmp_path: Path) -> None:
