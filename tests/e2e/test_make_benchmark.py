@@ -26,8 +26,7 @@ from tests.sample_json import asked_schema
 pytestmark = pytest.mark.e2e
 FILES = ("benchmark", "train", "validation", "challenge", "public", "review")
 OTHERS = (
-    "support", "evidence", "claims", "faithfulness",
-    "precision", "accuracy", "similarity", "questions",
+    "support", "citations", "evidence", "claims", "accuracy", "similarity", "questions",
     "relevancy", "choice",
 )  # fmt: skip
 """Judges left out here: two kinds of gold are enough to see that it is read."""
@@ -157,10 +156,8 @@ def scripted(request: Row) -> str:
             asked = f"What is best in {title.strip()} {draw % 7 * 'x'}?"
             answer = {"conclusion": sentence, "question": asked, "picot": picot}
             return json.dumps({**answer, "certainty": "sufficient", "reason": "said"})
-        case "Support":
-            support = ("strong", "supportive", "weak", "unrelated")[min(draw % 8, 3)]
-            seed = "strong" if draw % 2 else support
-            return json.dumps({"reason": "so", "support": seed, "quote": sentence})
+        case "GradedPassages":
+            return json.dumps({"passages": [*_graded(user)]})
         case "Reference":
             given = [json.loads(line) for line in user.split("\n") if line.startswith('{"n": ')]
             said = [
@@ -171,6 +168,17 @@ def scripted(request: Row) -> str:
         case "Nuggets":
             return json.dumps({"nuggets": [{"text": "It says so", "importance": "vital"}]})
     raise AssertionError(request)
+
+
+def _graded(user: str) -> Iterator[Row]:
+    """Grades by the hash of each passage; quotes are first sentences."""
+    for n, part in enumerate(user.split("<passage>\n")[1:], start=1):
+        passage = part.partition("\n</passage>")[0]
+        draw = hashlib.blake2b(passage.encode(), digest_size=1).digest()[0]
+        support = ("strong", "supportive", "weak", "unrelated")[min(draw % 8, 3)]
+        quote = re.split(r"(?<=\.)\s", passage.split("\n", 1)[-1].strip())[0]
+        support = "strong" if draw % 2 else support
+        yield {"n": n, "quote": quote, "reason": "so", "support": support}
 
 
 @pytest.fixture(scope="module")

@@ -38,8 +38,8 @@ ASKED = {
     "q2": ("Does aspirin treat fever?", "f1", "Aspirin treats fever in adults."),
     "q3": ("How is tendinopathy diagnosed?", "t2", "Tendinopathy is diagnosed by ultrasound."),
 }  # fmt: skip
-JUDGES = ("nuggets", "picot", "citations", "support", "evidence", "claims", "faithfulness",
-          "precision", "accuracy", "questions", "relevancy", "choice")  # fmt: skip
+JUDGES = ("support", "gold", "nuggets", "picot", "citations", "evidence", "claims", "accuracy",
+          "questions", "relevancy", "choice")  # fmt: skip
 
 
 def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:

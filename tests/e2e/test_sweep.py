@@ -17,9 +17,8 @@ from tests.e2e.command import fault, srrag
 from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
-JUDGES = ("picot", "citations", "claims", "faithfulness",
-          "precision", "accuracy", "similarity", "questions",
-          "relevancy", "choice", "support", "evidence")  # fmt: skip
+JUDGES = ("support", "picot", "citations", "evidence", "claims", "accuracy", "similarity",
+          "questions", "relevancy", "choice")  # fmt: skip
 QUESTIONS, PART = 28, 14
 """Two parts."""
 RULES = ("--script", "rules", "--lifetime", "600")

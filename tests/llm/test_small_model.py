@@ -136,8 +136,8 @@ def test_a_judge_judges_or_says_that_it_did_not(
     gold = (SAMPLE.parent / "questions.jsonl").read_text("utf-8").splitlines()[:1]
     bench = tmp_path / "gold.jsonl"
     bench.write_text("\n".join(gold) + "\n")
-    others = ["picot", "citations", "support", "evidence", "claims", "faithfulness", "precision",
-              "accuracy", "similarity", "questions", "relevancy", "choice"]  # fmt: skip
+    others = ["support", "picot", "citations", "evidence", "claims", "accuracy", "similarity",
+              "questions", "relevancy", "choice"]  # fmt: skip
     judged, _ = srrag(
         "evaluate", "bench=answers", f"bench.path={bench}", f"root={root}", "pipeline=bm25",
         f"completions={tmp_path}/completions", *engine, "resamples=10",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import StringConstraints
 
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
@@ -17,59 +16,91 @@ from srrag.lab.benchmark.question_rules import rule_questions
 from srrag.lab.benchmark.relations import QUESTION, QUESTIONED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.quotes import find_quote
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_question.md")
 STAGE = "questions"
 
-MAX_QUESTION_CHARS = 400
-_ELEMENT_CHARS = 200
 _ABOUT_ITSELF = re.compile(
     r"\b(?:this|the|these|present|current) (?:present )?(?:stud(?:y|ies)|trial|passage|text|"
-    r"document|paper|article|report|review|guideline|authors?|excerpt)\b(?!s? (?:of|on|for|in)\b)",
+    r"document|paper|article|report|review|guideline|authors?|excerpt)\b"
+    r"(?!s? (?:of|on|for|in)\b| messag|-)",
     re.IGNORECASE,
 )
 
-Element = Annotated[str, StringConstraints(max_length=_ELEMENT_CHARS)]
+_UNSTATED = "it is not stated"
+_NONE = "there is no clinical conclusion"
 
 
 class Picot(Answer):
     """The elements of a question; "" where one is not stated."""
 
-    P: Element
-    I: Element  # noqa: E741 (the field's own letter)
-    C: Element
-    O: Element  # noqa: E741
-    T: Element
+    P: Annotated[str, Text(20, "population", _UNSTATED)]
+    I: Annotated[str, Text(20, "intervention or exposure", _UNSTATED)]  # noqa: E741 (its letter)
+    C: Annotated[str, Text(20, "comparator", _UNSTATED)]
+    O: Annotated[str, Text(20, "outcome", _UNSTATED)]  # noqa: E741
+    T: Annotated[str, Text(20, "time", _UNSTATED)]
 
 
 class SeedQuestion(Answer):
     """A question with the stretch of the window that answers it, both "" if there is none."""
 
-    conclusion: Annotated[str, StringConstraints(max_length=800)]
-    question: Annotated[str, StringConstraints(max_length=MAX_QUESTION_CHARS)]
-    picot: Picot
-    certainty: Literal["sufficient", "uncertain"]
-    reason: Annotated[str, StringConstraints(max_length=300)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "conclusion": "Budesonide halved the number of attacks in 12 months.",
+        "question": "Does inhaled budesonide lower the number of asthma attacks in adults?",
+        "picot": {
+            "P": "adults with asthma",
+            "I": "inhaled budesonide",
+            "C": "",
+            "O": "attacks",
+            "T": "12 months",
+        },
+        "reason": "A trial with a clear result.",
+        "certainty": "sufficient",
+    }
+
+    conclusion: Annotated[
+        str, Text(60, "the core conclusion, one or two neighbouring sentences, copied", _NONE)
+    ]
+    question: Annotated[str, Text(30, "one sentence that ends with a question mark", _NONE)]
+    picot: Annotated[Picot, Means("what passage, title and question state, in a few words each")]
+    reason: Annotated[
+        str, Text(30, "how certain the answer is and why, or why there is no conclusion")
+    ]
+    certainty: Annotated[
+        Literal["sufficient", "uncertain", "none"],
+        Means(
+            "",
+            {
+                "sufficient": "if the passage answers the question plainly",
+                "uncertain": "if it says itself that evidence is weak, conflicting, preliminary or "
+                "lacking, or if it answers only in part",
+                "none": "if there is no clinical conclusion",
+            },
+        ),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_question.md", SeedQuestion)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteQuestion(LLMStep):
-    """Writes a question with one prompt a window; its facts come from the window only.
+    """Writes a question with one prompt a window; the conclusion comes from the window only.
 
-    A conclusion that is not in the window, a number in question or PICOT that the window lacks, and
+    A conclusion that is not in the window, a number in question or PICOT that was not shown, and
     a question about "this study" are retried; then the row is rejected. It is also rejected if the
     model finds no clinical conclusion. The rules put mentions of the best concluding sentence into
     a template: that tests the machinery and is no question a clinician would ask.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("window", "title", "section", "grade")
     writes: ClassVar[pa.Schema] = QUESTIONED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    max_tokens: int = 1024
-    """Question, conclusion, five elements and a reason are some 400."""
+    max_tokens: int = most_tokens(SeedQuestion)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each window."""
@@ -98,46 +129,46 @@ class WriteQuestion(LLMStep):
         return [SeedQuestion(**found).model_dump_json() for found in rule_questions(asked)]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Return a fault for content that the window lacks, or elements the question lacks."""
-        return _fault(value, batch["window"][prompt.row].as_py())
+        """Return a fault for content that was not shown."""
+        (row,) = batch.select(self.reads).slice(prompt.row, 1).to_pylist()
+        return _fault(value, row)
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Keep the questions that pass the checks; reject the others."""
-        windows = batch["window"].to_pylist()
+        shown = batch.select(self.reads).to_pylist()
         made = {
-            prompt.row: _row(completion, windows[prompt.row])
+            prompt.row: _row(completion, shown[prompt.row])
             for prompt, completion in zip(prompts, completions, strict=True)
         }
         return filled(batch, QUESTION, made)
 
 
-def _row(completion: Completion, window: str) -> Row:
-    fault = completion.fault or _fault(completion.value, window)
+def _row(completion: Completion, shown: Row) -> Row:
+    fault = completion.fault or _fault(completion.value, shown)
     if fault is not None:
         return rejected(STAGE, fault)
     value: SeedQuestion = completion.value
-    span = find_quote(value.conclusion, window)
+    span = find_quote(value.conclusion, shown["window"])
     if span is None:
-        detail = value.reason.strip() or "the window holds no clinical conclusion"
-        return rejected(STAGE, Fault("no_conclusion", detail))
+        return rejected(STAGE, Fault("no_conclusion", value.reason))
     return {
         "text": " ".join(value.question.split()),
-        "conclusion": window[slice(*span)],
+        "conclusion": shown["window"][slice(*span)],
         "picot": {name: " ".join(text.split()) for name, text in value.picot},
-        "certainty": value.certainty,
+        "certainty": "uncertain" if value.certainty == "none" else value.certainty,
         "certainty_reason": " ".join(value.reason.split()),
     }
 
 
-def _fault(value: SeedQuestion, window: str) -> Fault | None:
-    if not value.conclusion.strip():
+def _fault(value: SeedQuestion, shown: Row) -> Fault | None:
+    if not value.conclusion:
         return None
-    if find_quote(value.conclusion, window) is None:
-        shown = value.conclusion[:200]
-        return Fault("ungrounded", f"This is not in the passage: {shown!r}. Copy exactly.")
-    question = value.question.strip()
+    if find_quote(value.conclusion, shown["window"]) is None:
+        said = value.conclusion[:200]
+        return Fault("ungrounded", f"This is not in the passage: {said!r}. Copy exactly.")
+    question = value.question
     if not question.endswith("?") or len(question.split()) < 4:
         return Fault("not_a_question", "Ask one whole question that ends with a question mark.")
     if found := _ABOUT_ITSELF.search(question):
@@ -145,9 +176,8 @@ def _fault(value: SeedQuestion, window: str) -> Fault | None:
             "not_self_contained",
             f"The question says {found[0]!r}. Name who and what it is about instead.",
         )
-    said = " ".join([question, *(text for _, text in value.picot)])
-    if unknown := lost_numbers(said, [window]):
-        return Fault(
-            "invented", f"The passage does not hold these numbers: {', '.join(unknown[:5])}."
-        )
+    asked = " ".join([question, *(text for _, text in value.picot)])
+    if unknown := lost_numbers(asked, [shown["window"], shown["title"], shown["section"]]):
+        numbers = ", ".join(unknown[:5])
+        return Fault("invented", f"Neither passage nor title hold these numbers: {numbers}.")
     return None

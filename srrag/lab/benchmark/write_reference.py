@@ -8,49 +8,69 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field
 
-from srrag.answer.write.cited import MAX_CITES, MAX_SENTENCE_CHARS, CitedSentence, best_grade
+from srrag.answer.write.cited import MAX_CITES, Number, best_grade
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import REFERENCE, REFERENCED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import quoted
+from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_reference.md")
 STAGE = "reference"
 MAX_EXACT, MAX_IDEAL = 4, 16
+
+
+class ReferenceSentence(Answer):
+    """One claim and the numbers of the passages that state it."""
+
+    text: Annotated[str, Text(30, "one claim, in your own words")]
+    cites: Annotated[list[Number], Items(MAX_CITES, "the numbers of the passages that state it")]
 
 
 class Reference(Answer):
     """The core conclusion, and the full answer from the highest grade to the lowest."""
 
-    exact: Annotated[list[CitedSentence], Field(max_length=MAX_EXACT)]
-    ideal: Annotated[list[CitedSentence], Field(max_length=MAX_IDEAL)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "exact": [{"text": "Yes: inhaled budesonide prevents attacks.", "cites": [1]}],
+        "ideal": [
+            {"text": "A review found half as many attacks with budesonide.", "cites": [1, 2]},
+            {"text": "In one cohort it did not matter how it was inhaled.", "cites": [3]},
+        ],
+    }
+
+    exact: Annotated[list[ReferenceSentence], Items(MAX_EXACT, "the answer itself")]
+    ideal: Annotated[
+        list[ReferenceSentence],
+        Items(MAX_IDEAL, "the full answer", "there is nothing to add"),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_reference.md", Reference)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteReference(LLMStep):
     """Writes the reference with one prompt a question, which sees its gold windows.
 
-    An answer is retried if a statement cites nothing, cites an unknown window or has a number that
-    its windows lack, or if the ideal answer is out of order. Faulty statements that remain are
-    dropped and counted (`dropped_statements`), and the ideal answer is sorted. A row without an
+    Statements that cite nothing, or an unknown window, or have a number that their windows lack,
+    are asked for again, then dropped and counted (`dropped_statements`). The ideal answer is sorted
+    by the best grade that a statement cites. A row without an
     exact answer is rejected. The rules quote the seed's conclusion, then each gold window's span.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "gold")
     writes: ClassVar[pa.Schema] = REFERENCED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
-    max_tokens: int = 2048
-    """Twenty sentences of 50 tokens with their citations, and as much again in reserve."""
+    max_tokens: int = most_tokens(Reference)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question."""
-        system = PROMPT.system(max_exact=MAX_EXACT, max_ideal=MAX_IDEAL)
+        system = PROMPT.system()
         return [
             Prompt(
                 row,
@@ -71,7 +91,7 @@ class WriteReference(LLMStep):
         return [_rule(questions[prompt.row]).model_dump_json() for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Return a fault for wrong statements, citations or order."""
+        """Return a fault for statements that cannot be traced."""
         return _fault(value, batch["gold"][prompt.row].as_py())
 
     def parse(
@@ -95,25 +115,26 @@ def _lines(gold: Sequence[Row]) -> list[str]:
 
 
 def _fault(value: Reference, gold: Sequence[Row]) -> Fault | None:
-    if not value.exact:
-        return Fault("no_answer", "`exact` is empty. State the core conclusion of the passages.")
-    for sentence in (*value.exact, *value.ideal):
-        if not _cited(sentence, gold) or len(_cited(sentence, gold)) < len(set(sentence.cites)):
-            detail = f"Each sentence cites numbers from 1 to {len(gold)}; this one does not: "
-            return Fault("invalid_citation", detail + repr(sentence.text[:200]))
-        if unknown := _unknown(sentence, gold):
-            detail = f"No cited passage holds {', '.join(unknown[:5])}: {sentence.text[:200]!r}"
-            return Fault("invented", detail)
-    order = [best_grade(each.cites, _grades(gold)) for each in value.ideal]
-    if order != sorted(order):
-        detail = f"`ideal` goes from the highest grade to the lowest; yours is {', '.join(order)}."
-        return Fault("grade_order", detail)
-    return None
+    """The statements that cannot be traced, each by its place, and why the first cannot."""
+    found: list[tuple[str, str, tuple[str, int]]] = []
+    for name in ("exact", "ideal"):
+        for place, sentence in enumerate(getattr(value, name)):
+            known = _cited(sentence, gold)
+            if not known or len(known) < len(set(sentence.cites)):
+                detail = f"Each sentence cites numbers from 1 to {len(gold)}: {sentence.text!r}."
+                found.append(("invalid_citation", detail, (name, place)))
+            elif unknown := _unknown(sentence, gold):
+                detail = f"No cited passage holds {', '.join(unknown[:5])}: {sentence.text!r}."
+                found.append(("invented", detail, (name, place)))
+    if not found:
+        return None
+    kind = found[0][0]
+    return Fault(kind, " ".join(each[1] for each in found), tuple(each[2] for each in found))
 
 
 def _row(completion: Completion, gold: Sequence[Row]) -> Row:
-    if completion.fault is not None:
-        return rejected(STAGE, completion.fault)
+    if completion.value is None:
+        return rejected(STAGE, completion.fault or Fault("no_answer", ""))
     value: Reference = completion.value
     exact, ideal = ([s for s in part if _stands(s, gold)] for part in (value.exact, value.ideal))
     if not exact:
@@ -126,19 +147,20 @@ def _row(completion: Completion, gold: Sequence[Row]) -> Row:
     }
 
 
-def _stands(sentence: CitedSentence, gold: Sequence[Row]) -> bool:
+def _stands(sentence: ReferenceSentence, gold: Sequence[Row]) -> bool:
     said = bool(plain(sentence.text))
     return said and bool(_cited(sentence, gold)) and not _unknown(sentence, gold)
 
 
-def _cited(sentence: CitedSentence, gold: Sequence[Row]) -> list[int]:
+def _cited(sentence: ReferenceSentence, gold: Sequence[Row]) -> list[int]:
     """Return the distinct citation numbers that name a gold window."""
     return [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(gold)]
 
 
-def _unknown(sentence: CitedSentence, gold: Sequence[Row]) -> list[str]:
+def _unknown(sentence: ReferenceSentence, gold: Sequence[Row]) -> list[str]:
     """Return the numbers of a sentence that none of its cited windows holds."""
-    sources = [gold[n - 1]["text"] for n in _cited(sentence, gold)]
+    cited = [gold[n - 1] for n in _cited(sentence, gold)]
+    sources = [str(each[name]) for each in cited for name in ("text", "title", "year")]
     return lost_numbers(sentence.text, sources)
 
 
@@ -146,7 +168,7 @@ def _grades(gold: Sequence[Row]) -> list[str]:
     return [each["grade"] for each in gold]
 
 
-def _statement(sentence: CitedSentence, gold: Sequence[Row]) -> Row:
+def _statement(sentence: ReferenceSentence, gold: Sequence[Row]) -> Row:
     units = [gold[n - 1]["unit_id"] for n in _cited(sentence, gold)]
     return {"text": plain(sentence.text), "unit_ids": units}
 
@@ -163,5 +185,5 @@ def _rule(question: Row) -> Reference:
     return Reference(exact=[_cite(said, holders)] if holders else listed[:1], ideal=listed)
 
 
-def _cite(text: str, cites: Sequence[int]) -> CitedSentence:
-    return CitedSentence(text=plain(text)[:MAX_SENTENCE_CHARS], cites=list(cites[:MAX_CITES]))
+def _cite(text: str, cites: Sequence[int]) -> ReferenceSentence:
+    return ReferenceSentence(text=plain(text), cites=list(cites[:MAX_CITES]))

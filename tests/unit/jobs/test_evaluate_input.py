@@ -16,8 +16,8 @@ from srrag.lab.experiment.evaluate import KINDS
 from tests.judged import answers
 
 OTHERS = (
-    "picot", "citations", "support", "evidence", "claims", "faithfulness", "precision", "accuracy",
-    "similarity", "questions", "relevancy",
+    "support", "picot", "citations", "evidence", "claims", "accuracy", "similarity", "questions",
+    "relevancy",
 )  # fmt: skip
 
 

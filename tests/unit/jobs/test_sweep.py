@@ -105,7 +105,8 @@ def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
     path = tmp_path / "gold.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     judges = configure("sweep", [f"root={sample_root}", "bench=answers"])["bench"]["judges"]
-    left = [f"bench.judges.{name}=null" for name in judges if name not in ("nuggets", "similarity")]
+    kept = ("gold", "nuggets", "similarity")
+    left = [f"bench.judges.{name}=null" for name in judges if name not in kept]
     with serve(Endpoint(script=script)) as endpoint:
         summary = run(
             tmp_path / "out", sample_root, "bench=answers", f"bench.path={path}", "pipeline=bm25",

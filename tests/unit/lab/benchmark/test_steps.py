@@ -40,7 +40,8 @@ def parsed(step: LLMStep, table: pa.Table, *answers: dict[str, Any]) -> tuple[di
 
 
 def seed() -> pa.Table:
-    return row(SEEDS, window=PASSAGE, title="Heel pain", section="Results", grade="C")
+    title = "Type 2 diabetes and heel pain"
+    return row(SEEDS, window=PASSAGE, title=title, section="Results", grade="C")
 
 
 def test_a_question_is_taken_over_with_the_stretch_that_answers_it() -> None:
@@ -49,6 +50,19 @@ def test_a_question_is_taken_over_with_the_stretch_that_answers_it() -> None:
     assert made["conclusion"] == PASSAGE, "as the window spells it"
     assert made["picot"] == PICOT
     assert (made["text"], made["certainty"]) == (GOOD["question"], "sufficient")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "In type II diabetes, does training lower the index at three months?",
+        "Do the text message reminders of a coach lower the index?",
+        "Does the guideline-based care of adults lower the index?",
+    ],
+)
+def test_title_number_words_and_names_of_things_are_no_fault(question: str) -> None:
+    made, fault = parsed(WriteQuestion(), seed(), GOOD | {"question": question})
+    assert (made["reject"], fault) == (None, "")
 
 
 @pytest.mark.parametrize(
@@ -90,14 +104,18 @@ def pool(**windows: str) -> pa.Table:
     )  # fmt: skip
 
 
-def grade(support: str, quote: str = "") -> dict[str, str]:
-    return {"reason": "so", "support": support, "quote": quote}
+def graded(*verdicts: tuple[str, str]) -> dict[str, Any]:
+    return {"passages": [
+        {"n": n, "quote": quote, "reason": "so", "support": support}
+        for n, (support, quote) in enumerate(verdicts, start=1)
+    ]}  # fmt: skip
 
 
 def test_gold_is_ordered_by_grade_with_spans_of_the_document() -> None:
     table = pool(u1=PASSAGE, u2="Offer training. It helps.", u3="Soup is warm.")
-    answers = (grade("strong", PASSAGE), grade("supportive", "It helps."), grade("unrelated"))
-    made, _ = parsed(GradeSupport(), table, *answers)
+    answer = graded(("strong", PASSAGE), ("supportive", "It helps."), ("unrelated", ""))
+    made, fault = parsed(GradeSupport(), table, answer)
+    assert fault == ""
     assert [(g["unit_id"], g["grade"], g["support"]) for g in made["gold"]] == [
         ("u2", "A", "supportive"), ("u1", "C", "strong"),
     ]  # fmt: skip
@@ -106,8 +124,21 @@ def test_gold_is_ordered_by_grade_with_spans_of_the_document() -> None:
     assert (made["unrelated"], made["weak"], made["track"], made["seed_rank"]) == (1, 0, "main", 3)
 
 
+def test_a_pool_is_graded_by_tens() -> None:
+    names = [f"u{n}" for n in range(1, 12)]
+    candidates = [item(POOL, unit_id=name, doc_id=name, grade="B", text=PASSAGE) for name in names]
+    table = row(POOLED, query_id="q", unit_id="u11", text=QUESTION, pool=candidates)
+    assert [prompt.slot for prompt in GradeSupport().prompts(table)] == ["0", "10"]
+    lost = graded(*[("strong", PASSAGE)] * 9)
+    made, fault = parsed(GradeSupport(), table, lost, graded(("strong", PASSAGE)))
+    assert (len(made["gold"]), made["not_graded"], fault) == (10, 1, "")
+    (prompt, _) = GradeSupport().prompts(table)
+    said = GradeSupport().check(table, prompt, prompt.schema.model_validate(lost))
+    assert said is not None and "passage 10 of 10" in said.detail
+
+
 def test_a_quote_that_is_nowhere_leaves_the_window_and_is_counted() -> None:
-    made, fault = parsed(GradeSupport(), pool(u1=PASSAGE), grade("strong", "Soup."))
+    made, fault = parsed(GradeSupport(), pool(u1=PASSAGE), graded(("strong", "Soup.")))
     assert fault == "ungrounded"
     assert made["whole_windows"] == 1
     assert made["gold"][0]["quote"] == PASSAGE
@@ -115,18 +146,16 @@ def test_a_quote_that_is_nowhere_leaves_the_window_and_is_counted() -> None:
 
 def test_a_question_that_its_seed_does_not_support_is_rejected() -> None:
     table = pool(u1=PASSAGE, u2="It helps.")
-    made, _ = parsed(GradeSupport(), table, grade("weak"), grade("strong", "It helps."))
+    made, _ = parsed(GradeSupport(), table, graded(("weak", ""), ("strong", "It helps.")))
     assert made["reject"]["reason"] == "seed_unsupported"
 
 
 def test_a_lost_grade_is_counted_and_a_lost_seed_rejects() -> None:
-    table = pool(u1=PASSAGE, u2="It helps.")
-    step = GradeSupport()
-    prompts = step.prompts(table)
-    good, bad = (read(t, prompts[0].schema) for t in (json.dumps(grade("strong", PASSAGE)), "x"))
-    (made,) = step.parse(table, prompts, [good, bad]).to_pylist()
+    made, _ = parsed(GradeSupport(), pool(u1=PASSAGE, u2="It helps."), graded(("strong", PASSAGE)))
     assert (made["not_graded"], len(made["gold"]), made["reject"]) == (1, 1, None)
-    (made,) = step.parse(table, prompts, [bad, good]).to_pylist()
+    table, step = pool(u1=PASSAGE), GradeSupport()
+    prompts = step.prompts(table)
+    (made,) = step.parse(table, prompts, [read("x", prompts[0].schema)]).to_pylist()
     assert made["reject"]["reason"] == "invalid_json"
 
 
@@ -165,9 +194,6 @@ def test_every_statement_keeps_its_sources_and_the_ideal_answer_its_order() -> N
     ("answer", "kind"),
     [
         ({"exact": [said("Yes.", 3)], "ideal": []}, "invalid_citation"),
-        ({"exact": [said("Yes.")], "ideal": []}, "invalid_citation"),
-        ({"exact": [], "ideal": [said("Yes.", 1)]}, "no_answer"),
-        ({"exact": [said("  ", 1)], "ideal": []}, ""),
         ({"exact": [said("By 7 points.", 1, 2)], "ideal": []}, "invented"),
     ],
 )
@@ -176,10 +202,13 @@ def test_an_exact_answer_without_a_source_is_rejected(answer: dict[str, Any], ki
     assert (made["reject"]["reason"], fault) == ("no_answer", kind)
 
 
-def test_an_ideal_answer_out_of_order_is_asked_for_again() -> None:
-    answer = {"exact": [said("Yes.", 1)], "ideal": [said("Trial.", 2), said("Guideline.", 1)]}
-    _, fault = parsed(WriteReference(), gold(), answer)
-    assert fault == "grade_order"
+def test_an_ideal_answer_is_sorted_and_numbers_of_title_and_year_are_known() -> None:
+    answer = {"exact": [said("Yes.", 1)], "ideal": [said("Trial of 2015.", 2), said("Advice.", 1)]}
+    table = gold()
+    windows = table["gold"].to_pylist()[0]
+    windows[1]["year"] = 2015
+    made, fault = parsed(WriteReference(), row(SUPPORTED, text=QUESTION, gold=windows), answer)
+    assert (fault, [each["text"] for each in made["ideal"]]) == ("", ["Advice.", "Trial of 2015."])
 
 
 def exact(text: str) -> pa.Table:
