@@ -15,7 +15,7 @@ from typing import Any
 from srrag.config.compose import configure
 from srrag.core.ontology import Ontology
 from srrag.core.spec import build
-from srrag.corpus.chunk import estimate_tokens, pack_blocks
+from srrag.corpus.chunk import pack_units
 from srrag.extract.numbered import NumberedBlock
 from srrag.extract.rule_lines import rule_lines
 from srrag.reading.mentions import find_mentions
@@ -85,8 +85,7 @@ def _with_wrong_claims(text: str) -> str:
 
 def _groups(user: str) -> list[list[int]]:
     blocks = [json.loads(line) for line in user.split("\n") if line.startswith('{"id": ')]
-    sizes = [estimate_tokens(block["text"]) for block in blocks]
-    return pack_blocks(sizes, [block["kind"] for block in blocks], TARGET_TOKENS)
+    return pack_units([([block["id"]], block["tokens"]) for block in blocks], TARGET_TOKENS)
 
 
 def _extraction(user: str) -> dict[str, list[str]]:

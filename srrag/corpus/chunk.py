@@ -1,9 +1,11 @@
 """Chunks: groups of neighbouring blocks of one section (SR-RAG, section 4.1)."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -36,8 +38,12 @@ class BlockGroups(Answer):
     groups: Annotated[list[Group], Field(max_length=MAX_PROMPT_BLOCKS)]
 
 
+_CAPTION = re.compile(r"(?:table|tab\.|figure|fig\.|box)\s*[\w.-]*\d", re.IGNORECASE)
+MAX_NOTE_TOKENS = 60
+
+
 class _Part(NamedTuple):
-    """Blocks of one section that are grouped together; two or more blocks make one prompt."""
+    """Blocks of one section that are grouped together, by one prompt at most."""
 
     slot: str
     section: str
@@ -49,13 +55,14 @@ class ChunkBySections(LLMStep):
     """Group the blocks of each section into chunks that partition the document's text.
 
     A section is one prompt; a long one is several, of at most `max_blocks` blocks and `max_chars`
-    characters. A single block needs no prompt. Chunks aim at `target_tokens` (Table S3: 320),
-    estimated as UTF-8 bytes / 4.5. `repairs` of the first chunk of a prompt counts the repaired
+    characters. A model is asked only where blocks can be grouped in more than one way: they do not
+    fit one chunk as a whole, and some neighbours fit. Chunks aim at `target_tokens` (Table S3: 320;
+    UTF-8 bytes / 4.5). `repairs` of the first chunk of a prompt counts the repaired
     slips in its answer. If the answer is faulty or misplaces most blocks, one reject row covers the
     blocks of the prompt; the rest of the document is unaffected.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade")
     writes: ClassVar[pa.Schema] = UNITS
@@ -76,7 +83,7 @@ class ChunkBySections(LLMStep):
             raise ValueError("target_tokens and max_chars must be positive")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """Render a prompt for each run of two or more blocks of a section."""
+        """Render a prompt for each run of blocks that can be grouped in more than one way."""
         system = PROMPT.system(target_tokens=self.target_tokens)
         return [
             Prompt(
@@ -89,11 +96,11 @@ class ChunkBySections(LLMStep):
             )
             for row, document in _live(batch)
             for part in self._parts(document)
-            if len(part.blocks) > 1
+            if self._open(document["text"], part.blocks)
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Pack neighbouring blocks greedily to the target; lists and tables keep their lead."""
+        """Pack neighbouring blocks greedily to the target."""
         answers: dict[tuple[int, str], str] = {}
         for row, document in _live(batch):
             for part in self._parts(document):
@@ -117,8 +124,8 @@ class ChunkBySections(LLMStep):
         for row, document in _live(batch):
             order = 0
             for part in self._parts(document):
-                alone = len(part.blocks) == 1
-                chunks = _chunks(document, part, None if alone else answers[row, part.slot])
+                packed = self._packed(document["text"], part.blocks)
+                chunks = _chunks(document, part, packed, answers.get((row, part.slot)))
                 rows += [{**chunk, "order": order + i} for i, chunk in enumerate(chunks)]
                 order += len(chunks)
         return pa.Table.from_pylist(rows, schema=UNITS)
@@ -142,23 +149,46 @@ class ChunkBySections(LLMStep):
         return parts
 
     def _packed(self, text: str, blocks: Sequence[Block]) -> list[list[int]]:
-        sizes = [estimate_tokens(text[block.start : block.end]) for block in blocks]
-        return pack_blocks(sizes, [block.kind for block in blocks], self.target_tokens)
+        return pack_units(_units(text, blocks, self.target_tokens), self.target_tokens)
+
+    def _open(self, text: str, blocks: Sequence[Block]) -> bool:
+        sizes = [size for _, size in _units(text, blocks, self.target_tokens)]
+        some = any(sum(pair) <= self.target_tokens for pair in pairwise(sizes))
+        return some and sum(sizes) > self.target_tokens
 
 
-def pack_blocks(sizes: Sequence[int], kinds: Sequence[str], target: int) -> list[list[int]]:
-    """Pack blocks 1..n into consecutive groups of at most `target` tokens, greedily.
+Unit = tuple[list[int], int]
+"""Neighbouring blocks that stay together, and their tokens."""
 
-    A list, table or code block joins the paragraph before it if both fit together; a block above
-    the target forms its own group.
+
+def join_blocks(sizes: Sequence[int], kinds: Sequence[str], target: int) -> list[Unit]:
+    """Join blocks 1..n that belong together, by their kinds (a `caption` is a kind of paragraph).
+
+    A table, its caption and its notes (the paragraphs of at most MAX_NOTE_TOKENS behind it) stay
+    together whatever their length. A list, table or code block joins the paragraph before it if
+    both fit the target together.
     """
-    units: list[tuple[list[int], int]] = []
+    units: list[Unit] = []
+    table = False
     for i, (size, kind) in enumerate(zip(sizes, kinds, strict=True), 1):
-        follows = i > 1 and kinds[i - 2] == "paragraph" and kind in ("list", "table", "code")
-        if follows and units[-1][1] + size <= target:
+        before = kinds[i - 2] if i > 1 else ""
+        fits = bool(units) and units[-1][1] + size <= target
+        named = before == "caption" and kind == "table"
+        note = table and kind == "paragraph" and size <= MAX_NOTE_TOKENS
+        listed = before == "paragraph" and kind in ("list", "table", "code") and fits
+        if named or note or (listed and not table):
             units[-1] = ([*units[-1][0], i], units[-1][1] + size)
         else:
             units.append(([i], size))
+        table = kind == "table" or note
+    return units
+
+
+def pack_units(units: Sequence[Unit], target: int) -> list[list[int]]:
+    """Pack neighbouring units greedily into groups of at most `target` tokens.
+
+    A unit above the target forms its own group.
+    """
     groups: list[list[int]] = []
     total = 0
     for ids, size in units:
@@ -223,8 +253,9 @@ def _render(document: dict[str, Any], part: _Part) -> str:
     """Render the user text: one line of JSON for each block."""
     text = document["text"]
     lines = [
-        quoted({"id": i, "kind": block.kind, "text": text[block.start : block.end]})
+        quoted({"id": i, "kind": block.kind, "tokens": estimate_tokens(said), "text": said})
         for i, block in enumerate(part.blocks, 1)
+        for said in [text[block.start : block.end]]
     ]
     return PROMPT.user(
         title=quoted(document["title"]),
@@ -232,6 +263,15 @@ def _render(document: dict[str, Any], part: _Part) -> str:
         num_blocks=len(lines),
         blocks="\n".join(lines),
     )
+
+
+def _units(text: str, blocks: Sequence[Block], target: int) -> list[Unit]:
+    said = [text[block.start : block.end] for block in blocks]
+    kinds = [
+        "caption" if block.kind == "paragraph" and _CAPTION.match(words) else block.kind
+        for block, words in zip(blocks, said, strict=True)
+    ]
+    return join_blocks([estimate_tokens(words) for words in said], kinds, target)
 
 
 _BLOCK_LINE = '\n{"id": '
@@ -252,11 +292,10 @@ def _nonsense(groups: Sequence[Sequence[int]], n: int) -> Fault | None:
 
 
 def _chunks(
-    document: dict[str, Any], part: _Part, answer: Completion | None
+    document: dict[str, Any], part: _Part, groups: list[list[int]], answer: Completion | None
 ) -> list[dict[str, Any]]:
-    """Return the chunks of a part, not yet numbered; a single block has no answer."""
+    """Return the chunks of a part, not yet numbered: the `groups` where nobody was asked."""
     n = len(part.blocks)
-    groups = [[1]] if answer is None else []
     repairs = 0
     fault = answer.fault if answer else None
     if answer is not None and fault is None:

@@ -24,13 +24,13 @@ from tests.conftest import REPOSITORY
 
 GRAPH = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "units", "sparse")]
 GRAPH += ["stages.windows=null", "stages.communities=null"]
-"""Without what no model has a part in: documents, chunks, triples and entities are left."""
+"""Without most of what no model has a part in."""
 
 
 def write_rehab(shared: Path, file: Path, abstracts: int, passages: int = 0) -> Path:
     """Write whole abstracts, a passage a block, then single passages of others, which are graded.
 
-    So chunks are asked for of the former, facts of all.
+    So a grade is asked for of the former, facts of all.
     """
     by_abstract: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in (shared / "rehab" / "corpus.jsonl").read_text("utf-8").splitlines():

@@ -19,7 +19,7 @@ from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 ESTIMATE = [*GRAPH, "estimate=true", "engine.tokenizer=utf8"]
-STAGES = ("documents", "chunks", "extracts")
+STAGES = ("documents", "extracts")
 WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
 """A build for questions by words alone, in which no encoder has a part."""
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -117,7 +117,7 @@ def test_a_changed_parser_and_an_overlapping_corpus_pay_for_what_is_new(
     completions = f"completions={tmp_path / 'root' / 'completions'}"
     summary, _ = srrag(*build(tmp_path / "other", larger, ground.url, *GRAPH, completions))
     assert summary["documents"] == 33
-    assert summary["usage"]["chunks"]["cached"] > 20
+    assert summary["usage"]["extracts"]["cached"] > 20
     assert (
         0 < sends(ground.url) - called == summary["calls"] < summary["usage"]["extracts"]["cached"]
     )

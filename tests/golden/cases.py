@@ -109,7 +109,8 @@ def group_blocks(fill: Fill) -> list[Prompt]:
     text = (
         f"## Results\n\n{fill(PASSAGE)}\n\n- pain: lower\n- function: better\n\nNo harm was seen."
     )
-    return ChunkBySections().prompts(rows(DOCUMENTS, title=fill(TITLE), text=text))
+    step = ChunkBySections(target_tokens=30)
+    return step.prompts(rows(DOCUMENTS, title=fill(TITLE), text=text))
 
 
 def grade_document(fill: Fill) -> list[Prompt]:

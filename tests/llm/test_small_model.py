@@ -25,8 +25,7 @@ pytestmark = [pytest.mark.long(900, "a real model writes on two cores")]
 SAMPLE = Path(__file__).parents[2] / "srrag" / "sample" / "documents"
 QUESTION = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 TRIES = 2
-SHORT = ["++stages.extracts.run.max_tokens=300", "++stages.chunks.run.max_tokens=100",
-         "stages.windows=null"]  # fmt: skip
+SHORT = ["++stages.extracts.run.max_tokens=300", "stages.windows=null"]
 
 
 @pytest.fixture(scope="module", params=["vllm", "http"])
@@ -59,8 +58,8 @@ def test_a_build_calls_what_was_estimated_and_second_tries(
     job = ["build", f"root={root}", "corpus=folder", f"corpus.path={few}", *engine, *SHORT]
     told, _ = srrag(*job, "estimate=true")
     made, _ = srrag(*job, "max_failed_share=1")
-    chunks = told["stages"]["chunks"]["calls"]
-    assert chunks <= made["usage"]["chunks"]["calls"] <= TRIES * chunks
+    extracts = told["stages"]["extracts"]["calls"]
+    assert extracts <= made["usage"]["extracts"]["calls"] <= TRIES * extracts
     out = [made["tokens_out"], told["tokens_out"]]
     print(f"tokens out, expected: {out}; faults {made['usage']['extracts']['faults']}")
     proof, _ = srrag("verify", f"root={root}")

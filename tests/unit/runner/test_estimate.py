@@ -55,15 +55,17 @@ def test_without_a_model_there_is_nothing_to_estimate(tmp_path: Path) -> None:
 
 
 def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) -> None:
-    """Three sections, a chunk of each by the rules, and so three prompts for facts."""
+    """Three sections that can be grouped in several ways, and a document to extract from."""
     pico = factory.make(configure("build", [f"root={tmp_path}"])["schema"], "schema")
     stages = [
         Stage("parsed", ParseDocuments(), ("raw",)),
-        Stage("chunks", ChunkBySections(engine=MODEL, max_tokens=100), ("parsed",)),
+        Stage(
+            "chunks", ChunkBySections(engine=MODEL, max_tokens=100, target_tokens=11), ("parsed",)
+        ),
         Stage("extracts", ExtractDocuments(engine=MODEL, ontology=pico), ("parsed",)),
     ]
     body = "\n\n".join(
-        f"## Part {n}\n\nParagraph {n} on pain.\n\nParagraph {n} on exercise." for n in range(3)
+        f"## Part {n}\n\nParagraph {n} on pain.\n\nOn exercise {n}.\n\nOn rest." for n in range(3)
     )
     records = [RawRecord("a", "a", "markdown", f"# Title\n\n{body}".encode())]
     job = EstimateJob(Store(tmp_path), Plan("raw", "source", stages))
