@@ -32,14 +32,14 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
 
     def dying(metrics: dict[str, Any], state: dict[str, Any]) -> None:
         report(metrics, state)
-        if state["leg"] == 1 and not marker.exists():
+        if state["done"] == 1 and not marker.exists():
             marker.touch()
             wait_until_heard(Path(config["folder"]))
             os.kill(os.getpid(), signal.SIGKILL)
 
     group.report = dying
     found = run_plain(config["task"], group)
-    return {**found, "resumed_at": resumed["leg"] if resumed else 0}
+    return {**found, "resumed_at": resumed["done"] if resumed else 0}
 
 
 # One on Ray is killed in test_fit_betr.py, this training in unit/train/encoder.

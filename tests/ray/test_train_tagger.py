@@ -49,7 +49,7 @@ def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
 
     group.report = dying
     found = run_plain(config["task"], group)
-    return {**found, "resumed_at": resumed["epoch"] if resumed else 0}
+    return {**found, "resumed_at": resumed["done"] if resumed else 0}
 
 
 # One on Ray is killed in test_fit_betr.py, this training in unit/train/test_tagger.py.

@@ -18,7 +18,7 @@ from srrag.lab.train.encoder.material import GoldMaterial, read_material
 from srrag.lab.train.encoder.task import EncoderTask, task_of
 from srrag.lab.train.encoder.towers import PASSAGE, QUERY, Towers, Vectors
 from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.schedule import add_gradients, pace
+from srrag.lab.train.loop import Training
 from srrag.model.encoder import Role
 
 
@@ -42,53 +42,40 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
     return EncoderTraining(task, group or Alone(), material).run()
 
 
-class EncoderTraining:
+class EncoderTraining(Training):
     """The state of one training on one worker."""
+
+    task: EncoderTask
 
     def __init__(self, task: EncoderTask, group: Group, material: GoldMaterial) -> None:
         """Load the encoder and tokenise all texts."""
-        self.task, self.settings, self.group, self.material = task, task.settings, group, material
+        self.task, self.settings, self.material = task, task.settings, material
         self.towers = Towers(task.base, self.settings.max_tokens, task.device)
-        named = self.towers.module.named_parameters()
-        self.parameters = {name: p for name, p in named if p.requires_grad}
-        self.optimizer = torch.optim.AdamW(
-            self.parameters.values(),
-            lr=self.settings.learning_rate,
-            weight_decay=self.settings.weight_decay,
-        )
         self.questions = self.towers.ids(material.questions, QUERY)
         self.passages = self.towers.ids(material.passages, PASSAGE)
         self.plan = [
             rows for epoch in range(self.settings.epochs) for rows in self._epoch_plan(epoch)
         ]
+        named = self.towers.module.named_parameters()
+        weights = {name: p for name, p in named if p.requires_grad}
+        optimizer = torch.optim.AdamW(
+            weights.values(),
+            lr=self.settings.learning_rate,
+            weight_decay=self.settings.weight_decay,
+        )
         legs = math.ceil(len(self.plan) / self.settings.checkpoint_steps)
-        self.files = Checkpoints(Path(task.state), legs, "part")
-        self.leg, self.curve = 0, list[dict[str, float]]()
+        super().__init__(
+            task, group, weights, optimizer, Checkpoints(Path(task.state), legs, "part")
+        )
+        self.steps = len(self.plan)
+        self.more = {"steps": self.steps}
 
-    def run(self) -> dict[str, Any]:
-        """Train the steps that are missing, with a checkpoint after every few."""
-        self._restore()
+    def leg(self) -> dict[str, float]:
+        """Train so many steps as there are between two checkpoints."""
         every = self.settings.checkpoint_steps
-        while self.leg < self.files.epochs:
-            steps = range(self.leg * every, min((self.leg + 1) * every, len(self.plan)))
-            losses = [self._step(number) for number in steps]
-            self.leg += 1
-            point = {"step": float(steps[-1] + 1), "train_loss": float(np.mean(losses))}
-            self.curve.append(point)
-            write = self.group.rank == 0
-            file = self.files.save(self.leg, self.parameters, self.optimizer, write=write)
-            self.group.report(point, {"leg": self.leg, "file": file, "curve": self.curve})
-        return {
-            "weights": self.files.file(self.leg).name,
-            "curve": self.curve,
-            "steps": len(self.plan),
-        }
-
-    def _restore(self) -> None:
-        saved = self.group.restore()
-        if saved is not None:
-            self.leg, self.curve = saved["leg"], saved["curve"]
-            self.files.restore(saved["file"], self.parameters, self.optimizer)
+        steps = range(self.done * every, min((self.done + 1) * every, self.steps))
+        losses = [self._step(number) for number in steps]
+        return {"step": float(steps[-1] + 1), "train_loss": float(np.mean(losses))}
 
     def _epoch_plan(self, epoch: int) -> list[npt.NDArray[np.int64]]:
         """The questions of each step of an epoch, the same on every worker; no step has one."""
@@ -133,18 +120,11 @@ class EncoderTraining:
             temperature=self.settings.temperature,
             late=self.settings.late,
         )
-        self.optimizer.zero_grad(set_to_none=False)
         loss.backward()  # type: ignore[no-untyped-call]
         for each in (queries, passages):
             each.pass_back()
-        for parameter in self.parameters.values():
-            if parameter.grad is None:  # of a tower that had no text here
-                parameter.grad = torch.zeros_like(parameter)
-        add_gradients(self.parameters.values(), self.group)
-        torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * pace(number, len(self.plan))
-        self.optimizer.step()
+        self.fill_gradients()  # of a tower that had no text here
+        self.move(number)
         return float(loss.detach())
 
     def _shared(self, ids: Sequence[npt.NDArray[np.int64]], role: Role) -> SharedVectors:

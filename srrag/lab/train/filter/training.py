@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from srrag.algo.classification import auroc
 from srrag.lab.train.checkpoint import Checkpoints
 from srrag.lab.train.filter.pairs import JudgedPairs, folds, held_out, read_judged
-from srrag.lab.train.filter.settings import FilterTask, task_of
+from srrag.lab.train.filter.settings import FilterSettings, FilterTask, task_of
 from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.schedule import add_gradients, pace, seed_epoch
+from srrag.lab.train.loop import EpochTraining
 from srrag.lab.train.sharding import shard
 from srrag.model.filter import BATCH_TOKENS, load_pair_model
 from srrag.model.pair_model import scores
@@ -54,68 +56,43 @@ def held_pairs(task: FilterTask, pairs: JudgedPairs) -> npt.NDArray[np.bool_]:
     return held_out(pairs, task.share, task.split_seed)
 
 
-class FilterTraining:
+class FilterTraining(EpochTraining):
     """The state of one training on one worker."""
+
+    task: FilterTask
 
     def __init__(
         self, task: FilterTask, group: Group, pairs: JudgedPairs, held: npt.NDArray[np.bool_]
     ) -> None:
         """Load the model and tokenise the pairs."""
-        self.task, self.settings, self.group = task, task.settings, group
+        self.settings = task.settings
+        self.adds_gradients = not self.settings.shard  # FSDP adds them itself
         torch.manual_seed(task.seed)
-        checkpointing = task.settings.checkpointing
+        checkpointing = self.settings.checkpointing
         self.model = load_pair_model(task.base, task.device, checkpointing=checkpointing)
         if self.settings.shard:
             shard(self.model.module)
-        self.parameters = {n: p for n, p in self.model.module.named_parameters() if p.requires_grad}
+        weights = {n: p for n, p in self.model.module.named_parameters() if p.requires_grad}
+        files = Checkpoints(Path(task.state), self.settings.epochs)
+        super().__init__(task, group, weights, _optimizer(weights.values(), self.settings), files)
         training, self.held = pairs.select(~held), pairs.select(held)
         self.examples = self.model.examples(training.questions, training.passages)
         self.held_examples = self.model.examples(self.held.questions, self.held.passages)
         self.labels = training.labels
-        self.optimizer = self._optimizer()
-        self.files = Checkpoints(Path(task.state), self.settings.epochs)
-        self.epoch, self.curve, self.logits = 0, list[dict[str, float]](), list[float]()
+        self.more = {"logits": []}
         self.steps = self.settings.epochs * len(self.plan(0))
 
-    def _optimizer(self) -> torch.optim.AdamW:
-        # No weight decay for biases and norms.
-        matrices = [p for p in self.parameters.values() if p.ndim > 1]
-        vectors = [p for p in self.parameters.values() if p.ndim <= 1]
-        decay = self.settings.weight_decay
-        groups: list[dict[str, Any]] = [
-            {"params": matrices, "weight_decay": decay},
-            {"params": vectors, "weight_decay": 0.0},
-        ]
-        rate = self.settings.learning_rate
-        return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
-
-    def run(self) -> dict[str, Any]:
-        """Train the epochs that are missing, then score the held-out pairs."""
-        self._restore()
-        while self.epoch < self.settings.epochs:
-            loss = self._epoch()
-            self.epoch += 1
-            logits = self._score()
-            point: dict[str, float] = {"epoch": self.epoch, "train_loss": loss}
-            if len(logits):
-                ones = np.ones((1, len(logits)))
-                point["validation_AUROC"] = float(auroc(self.held.labels, logits, ones)[0])
-                point["validation_loss"] = _log_loss(self.held.labels, logits)
-            self.curve.append(point)
-            self.logits = logits.tolist()
-            state = {"epoch": self.epoch, "curve": self.curve, "logits": self.logits}
-            self.group.report(point, {**state, "file": self._save()})
-        weights = self.files.file(self.epoch).name
-        return {"weights": weights, "logits": self.logits, "curve": self.curve}
-
-    def _epoch(self) -> float:
-        """Pass over all pairs; returns the mean loss of a pair."""
+    def leg(self) -> dict[str, float]:
+        """Train an epoch, then score the held-out pairs."""
         self.model.module.train()
-        seed_epoch(self.task.seed, self.epoch, self.group.rank)
-        plan, total = self.plan(self.epoch), 0.0
-        for number, rows in enumerate(plan):
-            total += self._step(rows, self.epoch * len(plan) + number)
-        return float(self.group.total(np.array([total]))[0]) / len(self.examples)
+        point: dict[str, float] = {"epoch": self.done + 1, "train_loss": self.epoch()}
+        logits = self._score()
+        if len(logits):
+            ones = np.ones((1, len(logits)))
+            point["validation_AUROC"] = float(auroc(self.held.labels, logits, ones)[0])
+            point["validation_loss"] = _log_loss(self.held.labels, logits)
+        self.more = {"logits": logits.tolist()}
+        return point
 
     def plan(self, epoch: int) -> list[npt.NDArray[np.int64]]:
         """The rows of each batch of an epoch; the same on every worker."""
@@ -128,21 +105,15 @@ class FilterTraining:
         found = [some[i : i + size] for some in ranked for i in range(0, len(some), size)]
         return [found[i] for i in rng.permutation(len(found))]
 
-    def _step(self, rows: npt.NDArray[np.int64], step: int) -> float:
+    def step(self, batch: npt.NDArray[np.int64], number: int) -> tuple[float, int]:
         """Add this worker's share of a batch to the step; returns its summed loss."""
-        mine = rows[self.group.rank :: self.group.size]
-        self.optimizer.zero_grad(set_to_none=False)
+        mine = batch[self.group.rank :: self.group.size]
         # A worker without a pair in this batch runs a step too, because the others wait for it.
-        summed = self._loss(mine) if len(mine) else self._loss(rows[:1]) * 0
+        summed = self._loss(mine) if len(mine) else self._loss(batch[:1]) * 0
         # Sharded gradients are averaged over the workers, others are added.
-        (summed * (self.group.size if self.settings.shard else 1) / len(rows)).backward()  # type: ignore[no-untyped-call]
-        if not self.settings.shard:  # FSDP adds them itself
-            add_gradients(self.parameters.values(), self.group)
-        torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * pace(step, self.steps)
-        self.optimizer.step()
-        return float(summed.detach())
+        (summed * (self.group.size if self.settings.shard else 1) / len(batch)).backward()  # type: ignore[no-untyped-call]
+        self.move(number)
+        return float(summed.detach()), len(batch)
 
     def _loss(self, rows: npt.NDArray[np.int64]) -> Tensor:
         labels = torch.tensor(self.labels[rows], dtype=torch.float32, device=self.task.device)
@@ -161,15 +132,15 @@ class FilterTraining:
         found[mine] = scores(self.held_examples[mine], self.model.logits, BATCH_TOKENS)
         return found if self.settings.shard else self.group.total(found)
 
-    def _save(self) -> str:
-        first = self.group.rank == 0
-        return self.files.save(self.epoch, self.parameters, self.optimizer, write=first)
 
-    def _restore(self) -> None:
-        saved = self.group.restore()
-        if saved is not None:
-            self.epoch, self.curve, self.logits = saved["epoch"], saved["curve"], saved["logits"]
-            self.files.restore(saved["file"], self.parameters, self.optimizer)
+def _optimizer(weights: Iterable[Parameter], settings: FilterSettings) -> torch.optim.AdamW:
+    """AdamW without weight decay for biases and norms."""
+    listed = list(weights)
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in listed if p.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in listed if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=settings.learning_rate)
 
 
 def _log_loss(labels: Floats, logits: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from srrag.algo.token_f1 import CLASSES
 from srrag.lab.train.checkpoint import Checkpoints
 from srrag.lab.train.encoder_files import load_classifier, tokenizer_file
 from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.schedule import add_gradients, pace, seed_epoch
+from srrag.lab.train.loop import EpochTraining
 from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.lab.train.tagger.batches import IGNORED, Example, make_batches, padded
 from srrag.lab.train.tagger.class_bias import choose_lean, token_scores
@@ -38,14 +38,14 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
     return TaggerTraining(task, group or Alone(), training, held).run()
 
 
-class TaggerTraining:
+class TaggerTraining(EpochTraining):
     """The state of one training on one worker."""
 
     def __init__(
         self, task: TaggerTask, group: Group, training: Sequence[Abstract], held: Sequence[Abstract]
     ) -> None:
         """Load the encoder with a new classifier, initialised from the seed."""
-        self.task, self.settings, self.group = task, task.settings, group
+        self.settings = task.settings
         torch.manual_seed(task.seed)
         self.model = load_classifier(self.settings.encoder, self.settings.revision)
         set_dropout(self.model, self.settings.dropout)
@@ -61,10 +61,10 @@ class TaggerTraining:
         ]
         self.held = held[group.rank :: group.size]
         self.held_pieces = self.tokenizer.pieces([abstract.text for abstract in self.held])
-        self.parameters = unfrozen(self.model, self.settings.frozen_layers)
-        self.optimizer = self._optimizer()
-        self.files = Checkpoints(Path(task.state), self.settings.epochs)
-        self.epoch, self.curve = 0, list[dict[str, float]]()
+        learning = unfrozen(self.model, self.settings.frozen_layers)
+        weights = dict(self.model.named_parameters())
+        files = Checkpoints(Path(task.state), self.settings.epochs)
+        super().__init__(task, group, weights, _optimizer(learning, self.settings), files)
         self.steps = self.settings.epochs * len(self.plan(0))
 
     def _check_positions(self) -> None:
@@ -76,51 +76,13 @@ class TaggerTraining:
                 f"and {self.settings.encoder} has {known} positions"
             )
 
-    def _optimizer(self) -> torch.optim.AdamW:
-        head = [p for name, p in self.parameters.items() if name.startswith("classifier")]
-        rest = [p for name, p in self.parameters.items() if not name.startswith("classifier")]
-        return torch.optim.AdamW(
-            [
-                {"params": rest, "factor": 1.0},
-                {"params": head, "factor": self.settings.head_factor},
-            ],
-            lr=self.settings.learning_rate,
-            weight_decay=self.settings.weight_decay,
-            fused=True,
-        )
-
-    def run(self) -> dict[str, Any]:
-        """Train the remaining epochs, and choose the lean."""
-        self._restore()
-        scored = None
-        while self.epoch < self.settings.epochs:
-            loss = self._epoch()
-            scored = self._score()
-            self.epoch += 1
-            point = {"epoch": self.epoch, "train_loss": loss, **scored[1]}
-            self.curve.append(point)
-            file = self._save()
-            self.group.report(point, {"epoch": self.epoch, "file": file, "curve": self.curve})
-        lean, held_out = scored or self._score()
-        return {
-            "weights": self.files.file(self.epoch).name,
-            "lean": list(lean),
-            "held_out": held_out,
-            "curve": self.curve,
-        }
-
-    def _epoch(self) -> float:
-        """Pass over all abstracts; returns the mean loss of a token."""
+    def leg(self) -> dict[str, float]:
+        """Train an epoch, and choose the lean."""
         self.model.train()
-        seed_epoch(self.task.seed, self.epoch, self.group.rank)
-        plan = self.plan(self.epoch)
-        total, tokens = 0.0, 0
-        for number, batch in enumerate(plan):
-            count = sum(int((example.labels != IGNORED).sum()) for example in batch)
-            step = min(self.epoch * len(plan) + number, self.steps - 1)
-            total += self._step(batch[self.group.rank :: self.group.size], count, step)
-            tokens += count
-        return float(self.group.total(np.array([total]))[0]) / tokens
+        loss = self.epoch()
+        lean, held_out = self._score()
+        self.more = {"lean": list(lean), "held_out": held_out}
+        return {"epoch": self.done + 1, "train_loss": loss, **held_out}
 
     def plan(self, epoch: int) -> list[list[Example]]:
         """The batches of an epoch; the same on every worker."""
@@ -129,21 +91,16 @@ class TaggerTraining:
             self.texts, self.tokenizer, self.settings.window, self.settings.batch_tokens, rng
         )
 
-    def _step(self, mine: Sequence[Example], count: int, step: int) -> float:
+    def step(self, batch: list[Example], number: int) -> tuple[float, int]:
         """Add this worker's share of a batch to the step; returns its summed loss."""
-        self.optimizer.zero_grad(set_to_none=False)
+        count = sum(int((example.labels != IGNORED).sum()) for example in batch)
+        mine = batch[self.group.rank :: self.group.size]
         loss = self._loss(mine) if mine else None
         if loss is not None:
             (loss / count).backward()  # type: ignore[no-untyped-call]
-        for parameter in self.parameters.values():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        add_gradients(self.parameters.values(), self.group)
-        torch.nn.utils.clip_grad_norm_(self.parameters.values(), 1.0)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * group["factor"] * pace(step, self.steps)
-        self.optimizer.step()
-        return 0.0 if loss is None else float(loss.detach())
+        self.fill_gradients()
+        self.move(number)
+        return 0.0 if loss is None else float(loss.detach()), count
 
     def _loss(self, examples: Sequence[Example]) -> Tensor:
         ids, mask, labels = (part.to(self.model.device) for part in padded(examples))
@@ -169,16 +126,18 @@ class TaggerTraining:
             np.concatenate([nothing, *scores]), np.concatenate(gold), self.group.total
         )
 
-    def _save(self) -> str:
-        weights = dict(self.model.named_parameters())
-        return self.files.save(self.epoch, weights, self.optimizer, write=self.group.rank == 0)
 
-    def _restore(self) -> None:
-        saved = self.group.restore()
-        if saved is not None:
-            self.epoch, self.curve = saved["epoch"], saved["curve"]
-            weights = dict(self.model.named_parameters())
-            self.files.restore(saved["file"], weights, self.optimizer)
+def _optimizer(
+    learning: Mapping[str, torch.nn.Parameter], settings: TaggerSettings
+) -> torch.optim.AdamW:
+    """AdamW, with a faster rate for the new classifier."""
+    heads = {name: name.startswith("classifier") for name in learning}
+    groups = [
+        {"params": [p for n, p in learning.items() if heads[n] == head], "factor": factor}
+        for head, factor in ((False, 1.0), (True, settings.head_factor))
+    ]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")

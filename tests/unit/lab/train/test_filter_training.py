@@ -110,7 +110,7 @@ class DyingGroup(Alone):
 
     def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
         super().report(metrics, state)
-        if state["epoch"] == 1:
+        if state["done"] == 1:
             raise Killed
 
 

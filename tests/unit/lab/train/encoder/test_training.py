@@ -38,7 +38,7 @@ class DyingGroup(Alone):
 
     def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
         super().report(metrics, state)
-        if state["leg"] == 2:
+        if state["done"] == 2:
             raise Killed
 
 
