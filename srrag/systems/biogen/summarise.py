@@ -1,4 +1,4 @@
-"""DocumentSummaries of documents for a question, one or two sentences each (BioGen, section 7.2)."""
+"""Summaries of documents for a question, one or two sentences each (BioGen, section 7.2)."""
 
 from __future__ import annotations
 
