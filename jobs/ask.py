@@ -6,9 +6,12 @@ from functools import partial
 from typing import Any
 
 from srrag.config import factory
+from srrag.core.step import instances
 from srrag.lab.experiment.degraded import named, step_keys
 from srrag.library.root import DEFAULT
 from srrag.library.terminal import ask_aloud, check_question
+from srrag.rerank.betr import RerankBETR
+from srrag.runner.progress import say
 
 
 def schema() -> dict[str, Any]:
@@ -22,6 +25,10 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Answer `question` from the build in `root`."""
     question = check_question(config["question"])
     bound = factory.pipeline_run(config, factory.answering(config))
+    for step in instances(bound.pipeline, RerankBETR):
+        if step.takes_packaged():
+            seen = len(step.calibration().fitted.questions)
+            say(f"grades weigh as fitted on {seen:,} public questions; `srrag fit_betr` fits yours")
     naming = partial(named, keys=step_keys(config["pipeline"]))
     chosen = [item for item in config["overrides"] if item.startswith("pipeline=")]
     name = chosen[-1].removeprefix("pipeline=") if chosen else DEFAULT

@@ -20,6 +20,7 @@ from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import open_units
+from srrag.rerank.fuse_features import FuseFeatures
 from srrag.rerank.reranker import rank_hits
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import bring
@@ -71,18 +72,28 @@ def read_calibration(path: str | Path) -> Calibration:
     return Calibration(a, np.array(u), str(reranker), read_fitted(stated, "betr", path))
 
 
+def _fitted_together(reranker: Step) -> Calibration:
+    """The biases of grades in the file of the reranker's weights, fitted with them; a = 1."""
+    if not isinstance(reranker, FuseFeatures):
+        raise ValueError(f"packaged: {type(reranker).__name__} has no packaged biases of grades")
+    found = reranker.weights()
+    return Calibration(1.0, np.array(found.u), scorer(reranker), found.fitted)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RerankBETR(Step):
     """Score by `reranker`, then rank by r = â·s + û_grade (Eq. 9 of sr-rag).
 
     The reranker is a part of this step, so that parameters fitted to another scorer are refused. It
     writes the column `into`; its uncalibrated scores stay in `<into>_uncalibrated`. `model` is the
-    path of a betr.json, whose parameters are part of the identity. A window without a grade counts
-    as E.
+    path of a betr.json, whose parameters are part of the identity. With `packaged`, a root without
+    that file takes the biases of grades that were fitted together with the reranker's packaged
+    weights (â = 1). A window without a grade counts as E.
     """
 
     reranker: Step
     model: str = field(default="", compare=False, metadata={"identity": False})
+    packaged: bool = field(default=False, compare=False, metadata={"identity": False})
     into: str = "hits"
     units: str = "units"
 
@@ -122,12 +133,18 @@ class RerankBETR(Step):
             raise ValueError(
                 "model: the path of a betr.json is missing; `srrag fit_betr` writes it"
             )
+        if self.takes_packaged():
+            return _fitted_together(self.reranker)
         found = read_calibration(self.model)
         here = scorer(self.reranker)
         if found.reranker != here:
             whose = found.reranker or "a reranker that it does not name"
             raise ValueError(f"{self.model} was fitted to the scores of {whose}, not of {here}")
         return found
+
+    def takes_packaged(self) -> bool:
+        """Whether the root has no parameters of its own, and the packaged ones count."""
+        return self.packaged and not bring(Path(self.model)).is_file()
 
     def open(self, at: Place) -> Function:
         """Read the parameters; raises ValueError if they were fitted to another reranker."""

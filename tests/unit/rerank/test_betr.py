@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +15,8 @@ from srrag.core.spec import fingerprint
 from srrag.core.step import Function, Place, Step
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.rerank.betr_terms import terms_of
+from srrag.rerank.fuse_features import FuseFeatures
+from srrag.rerank.maxsim import RerankMaxSim
 from tests.unit.index.tables import uid
 
 U = {"A": 0.0, "B": -0.5, "C": -0.5, "D": -1.0, "E": -2.0}
@@ -154,3 +156,15 @@ def test_the_terms_of_a_pipeline_are_those_that_it_ranks_by(model: Path) -> None
     known = step.calibration()
     assert terms_of(step) == {"a": known.a, "u": U}
     assert terms_of(Score()) is None
+
+
+def test_a_root_without_parameters_takes_those_fitted_with_the_weights(tmp_path: Path) -> None:
+    fused = FuseFeatures(hits=("hits_whole",), scores={"sparse": "found.sparse"})
+    step = RerankBETR(reranker=fused, model=str(tmp_path / "betr.json"), packaged=True)
+    found = step.calibration()
+    assert found.a == 1 and found.u.tolist() == list(fused.weights().u)
+    assert step.fitted() == (fused.weights().fitted,) and len(found.fitted.questions) > 1000
+    with pytest.raises(ValueError, match="there is no such file"):
+        replace(step, packaged=False).calibration()
+    with pytest.raises(ValueError, match="RerankMaxSim has no packaged biases"):
+        RerankBETR(reranker=RerankMaxSim(), model=str(tmp_path / "x"), packaged=True).calibration()

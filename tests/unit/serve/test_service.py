@@ -236,6 +236,6 @@ def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: P
 
 
 def test_why_a_server_cannot_start_is_told_in_a_line(sample_root: Path) -> None:
-    told = opening_fault(settings(sample_root, "pipeline=srrag"))
+    told = opening_fault(settings(sample_root, "pipeline=hybrid_betr"))
     assert "betr.json: there is no such file" in told and "\n" not in told
-    assert opening_fault(settings(sample_root, "pipeline=bm25")) == ""
+    assert opening_fault(settings(sample_root, "pipeline=srrag")) == ""
