@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from srrag.answer.provenance_tree import tree
+from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord
 from srrag.answer.text import LEFT_OUT, beside
 from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in, uncited_of

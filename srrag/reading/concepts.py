@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from srrag.reading.lexicon import words
-from srrag.reading.patterns import bounded
+from srrag.reading.lexicon import bounded, words
 
 CONCEPTS = 2
 """The version of these rules; facts from another version are extracted again."""

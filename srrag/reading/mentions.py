@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srrag.reading.blocks import find_breaks, in_blocks
-from srrag.reading.lexicon import alternatives, words
-from srrag.reading.patterns import bounded
+from srrag.reading.lexicon import alternatives, bounded, words
 from srrag.reading.tagger import LABELS, best_path, emissions, margins, shipped_lexicon
 from srrag.reading.tokens import HEADINGS, tokenise
 

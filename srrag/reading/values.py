@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from srrag.algo.number_words import NUMBER_WORDS, SMALL, TENS
-from srrag.reading.patterns import bounded
+from srrag.reading.lexicon import bounded
 
 
 class Value(NamedTuple):

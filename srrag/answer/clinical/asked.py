@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from srrag.algo.language import guess_language
 from srrag.answer.gate.mismatch import conditions_in
-from srrag.answer.select.sentence_features import asked_outcome
+from srrag.answer.select.candidates import asked_outcome
 from srrag.reading.lexicon import lexicon
 from srrag.reading.people import traits
 from srrag.reading.statement import Direction, polarity, read_statement
@@ -117,3 +118,15 @@ def _claim(text: str, outcome: str) -> Claim:
     if lexicon("helps").search(text):
         return "decreased" if polarity(outcome) == "bad" else "increased"
     return "any" if lexicon("change").search(text) else ""
+
+
+MAX_CHARS = 4000
+
+
+def other_language(question: str, texts: Sequence[str]) -> str:
+    """A sentence on the two languages, "" if they are one, or either cannot be told."""
+    asked = guess_language(question)
+    found = guess_language(" ".join(texts)[:MAX_CHARS])
+    if not asked or not found or asked == found:
+        return ""
+    return f"Your question seems to be in {asked}; the papers here are in {found}. Ask in {found}."

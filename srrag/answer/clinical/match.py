@@ -1,4 +1,4 @@
-"""Which parts of a question the cited papers hold, as ticks."""
+"""Which parts of a question texts and the cited papers hold, by the rule of the answer gate."""
 
 from __future__ import annotations
 
@@ -6,9 +6,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from srrag.algo.terms import terms
 from srrag.answer.clinical.asked import PARTS, AskedQuestion, Part
 from srrag.answer.clinical.paper import CitedPaper
-from srrag.answer.clinical.words import held_words, names_something
+from srrag.answer.gate.answerable import packaged_model
+from srrag.answer.gate.coverage import TextSource, held
+
+NEARLY_ALL = 0.99
+
+
+@dataclass(frozen=True)
+class HeldWords:
+    """The share (0…1) of a part's weight that a text holds, and the words that it lacks."""
+
+    share: float
+    lacking: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is there."""
+        return self.share >= NEARLY_ALL
+
+
+def held_words(wanted: str, texts: Sequence[str]) -> list[HeldWords]:
+    """For each text, how much of the wanted words it holds; all of them where none is wanted.
+
+    Words weigh by their rarity in medical texts, squared; where all are general, each alike.
+    """
+    sources = [TextSource(str(n), text) for n, text in enumerate(texts)]
+    found = held(wanted, sources, packaged_model().frequencies)
+    if not found.words or not texts:
+        return [HeldWords(1.0, ())] * len(texts)
+    mass = found.weights**2 if found.weights.any() else np.ones(len(found.words))
+    mass = mass / mass.sum()
+    return [
+        HeldWords(
+            float(row @ mass),
+            tuple(w for w, m, has in zip(found.words, mass, row, strict=True) if m > 0 and not has),
+        )
+        for row in found.inside
+    ]
+
+
+def names_something(wanted: str) -> bool:
+    """Whether a part has a content word at all."""
+    return bool(terms(wanted))
+
 
 State = Literal["yes", "partly", "no", "other", "not_asked"]
 LEAST_PARTLY = 0.3

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from srrag.algo.number_words import NUMBER_WORDS
+from srrag.answer.gate.mismatch import conditions_in
 from srrag.answer.select.candidates import plans
+from srrag.reading.lexicon import alternatives
 from srrag.reading.prose import Role, plain, split_sentences
 
 Row = Mapping[str, Any]
@@ -82,3 +86,97 @@ def states(sentence: PaperSentence) -> bool:
     if sentence.role in ("method", "background") or plans(sentence.text):
         return False
     return not sentence.text.rstrip().endswith(("?", ":"))
+
+
+_CHANNELS = {
+    "dense": "its meaning is close to the question", "sparse": "it uses the question’s words",
+    "graph": "the evidence graph leads to it", "hyde": "it resembles a passage made up to search",
+}  # fmt: skip
+
+
+def here_because(item: Mapping[str, Any], why: Mapping[str, Any] | None) -> str:
+    """Say what found a piece of evidence; "" where nothing tells."""
+    if why is None:
+        return ""
+    channels = dict.fromkeys(find["channel"] for find in why["found"])
+    reasons = [_CHANNELS[each] for each in _CHANNELS if each in channels]
+    if item["grade"] == "A" and any(f.get("track") == "guidelines" for f in why["found"]):
+        reasons.append("it was found among the guidelines")
+    if not reasons:
+        return ""
+    told = reasons[0] if len(reasons) == 1 else ", ".join(reasons[:-1]) + " and " + reasons[-1]
+    return f"Here because {told}."
+
+
+_NAMES_ITSELF = re.compile(
+    r"\b(?:(?:clinical|practice|treatment|management|evidence-based) guidelines?"
+    r"|guidelines? (?:for|on|of|from)|(?:consensus|position) (?:statement|paper|stand|document)s?"
+    r"|expert consensus|delphi consensus|: (?:a )?guideline)\b",
+    re.IGNORECASE,
+)
+_ABOUT_ONE = re.compile(
+    r"\b(?:adheren\w+|complian\w+|implement\w+|impact|awareness|according to|based on|concordan\w+"
+    r"|apprais\w+|quality of|trial|survey|cohort|protocol)\b",
+    re.IGNORECASE,
+)
+VOUCHED = ("publication_type", "mesh", "metadata")
+"""Sources of a grade that stand outside the document's own wording: its index, or who added it."""
+
+
+def claimed_guideline(paper: CitedPaper) -> str:
+    """Say that a document only calls itself a guideline; "" for one that is, or makes no claim.
+
+    Grade A that was read from title and wording is a claim, and so is a title that says guideline
+    on a document of another grade.
+    """
+    item = paper.item
+    source = str(item.get("grade_source") or "").split(":")[0]
+    if item["grade"] == "A":
+        vouched = source in VOUCHED
+        return "" if vouched else "calls itself a guideline: only its own wording says so"
+    names = _NAMES_ITSELF.search(paper.title) and not _ABOUT_ONE.search(paper.title)
+    kind = f"graded {item['grade']}" if item["grade"] else "without a grade"
+    return f"calls itself a guideline, but is {kind}" if names else ""
+
+
+MAX_CHARS = 90
+_PERSON = rf"(?:{alternatives('person', 'animal', 'grouped')})"
+_OF_TITLE = re.compile(
+    rf"(?:(?<=^)|(?<=\bin )|(?<=\bamong )|(?<=\bfor )|(?<=\bof )|(?<=\bby )|(?<=\bto )"
+    rf"|(?<=\bon )|(?<=\bDo )|(?<=\bShould )|(?<=\bCan ))"
+    r"((?:(?!(?:in|of|on|for|and|the|a|an|with|by|to|among|does|do|is|are|can)\b)"
+    rf"[\w’'/-]+ ){{0,4}}{_PERSON}\b"
+    rf"(?: (?:with|living|at risk|undergoing|following|after|who|aged|and {_PERSON})\b"
+    r"[^:,;.?–(]*)?)",
+    re.IGNORECASE,
+)
+_COUNT = rf"(?P<n>\d[\d,]*|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))})"
+_ENROLLED = re.compile(
+    rf"\b{_COUNT}\s(?:[\w-]+\s){{0,4}}?{_PERSON}(?:\s\([^)]{{0,60}}\))?\s(?:[\w-]+\s){{0,3}}?"
+    r"(?:randomi[sz]ed|enrolled|recruited|included|participated|allocated|assigned|took part"
+    r"|completed)\b|\b(?:randomi[sz]ed|enrolled|recruited|included)\s"
+    rf"(?P<n2>\d[\d,]*)\s(?:[\w-]+\s){{0,4}}?{_PERSON}\b",
+    re.IGNORECASE,
+)
+
+
+def population(paper: CitedPaper) -> str:
+    """The words of a title that say whom the paper is about, "" if it does not."""
+    title = " ".join(paper.title.split())
+    found = [match[1].strip() for match in _OF_TITLE.finditer(title)]
+    named = max(found, key=len, default="") or next(iter(conditions_in(title)), "")
+    return named if len(named) <= MAX_CHARS else ""
+
+
+def enrolled(paper: CitedPaper) -> str:
+    """The number of people that a sentence says were enrolled, "" where none does.
+
+    Of several numbers the largest, as groups are smaller than the whole.
+    """
+    numbers = []
+    for sentence in paper.sentences:
+        for match in _ENROLLED.finditer(sentence.text):
+            text = (match["n"] or match["n2"]).casefold().replace(",", "")
+            numbers.append(NUMBER_WORDS.get(text) or (int(text) if text.isdigit() else 0))
+    most = max(numbers, default=0)
+    return str(most) if most > 1 else ""

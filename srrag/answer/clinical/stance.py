@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from srrag.answer.clinical.asked import AskedQuestion, Part
+from srrag.answer.clinical.match import held_words
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
-from srrag.answer.clinical.words import held_words
 from srrag.reading.prose import cut_sentences
 from srrag.reading.statement import Direction, Statement, read_statement
 

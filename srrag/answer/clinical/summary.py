@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.answer.clinical.asked import AskedQuestion, asked_question
-from srrag.answer.clinical.because import here_because
+from srrag.answer.clinical.asked import AskedQuestion, asked_question, other_language
 from srrag.answer.clinical.findings import QuotedFinding, quoted_findings
-from srrag.answer.clinical.guideline import claimed_guideline
-from srrag.answer.clinical.language import other_language
 from srrag.answer.clinical.match import PartMatch, part_matches
-from srrag.answer.clinical.paper import CitedPaper, papers_of
+from srrag.answer.clinical.paper import CitedPaper, claimed_guideline, here_because, papers_of
 from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
 from srrag.answer.clinical.stance import (
     PapersAgree,

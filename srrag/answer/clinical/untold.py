@@ -9,9 +9,8 @@ from typing import Any
 
 from srrag.answer.clinical.asked import AskedQuestion
 from srrag.answer.clinical.findings import QuotedFinding
-from srrag.answer.clinical.guideline import claimed_guideline
 from srrag.answer.clinical.match import PartMatch
-from srrag.answer.clinical.paper import CitedPaper
+from srrag.answer.clinical.paper import CitedPaper, claimed_guideline
 from srrag.answer.clinical.stance import PapersAgree
 from srrag.core.standing import mark
 from srrag.reading.lexicon import lexicon

@@ -21,9 +21,8 @@ import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.answer.select.candidates import TO_A_MODEL
-from srrag.reading.lettered import LETTERED, lettered
 from srrag.reading.lexicon import words
-from srrag.reading.outcome_kinds import kinds_of
+from srrag.reading.outcome_kinds import LETTERED, kinds_of, lettered
 from srrag.reading.prose import cut_sentences
 
 Floats = npt.NDArray[np.float64]

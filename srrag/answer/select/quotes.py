@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 from srrag.algo.terms import terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import GENERAL, TextSource, held, typos, without_orders
-from srrag.answer.select.candidates import Candidate, Passage, candidates, is_title
-from srrag.answer.select.sentence_features import FEATURES, Seen, asked_outcome, features
+from srrag.answer.select.candidates import (
+    FEATURES,
+    Candidate,
+    Passage,
+    Seen,
+    asked_outcome,
+    candidates,
+    features,
+    is_title,
+)
 from srrag.core.provenance import Fitted, packaged_fit
 from srrag.reading.lexicon import lexicon
 from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.answer.support.cited_papers import CitedText, cited_papers
+from srrag.answer.select.sentence_numbers import CitedText, cited_papers
 from srrag.answer.support.settle_checks import (
     REVISES,
     CheckedAnswer,

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from srrag.algo.terms import terms
-from srrag.answer.select.candidates import Candidate, Passage, candidates
+from srrag.answer.select.candidates import Candidate, Passage, asked_outcome, candidates
 from srrag.answer.select.quotes import ExtractRule
-from srrag.answer.select.sentence_features import asked_outcome
 from srrag.core.schema import NO_CHOICE
 from srrag.reading.outcome_kinds import named_terms
 from srrag.reading.prose import plain

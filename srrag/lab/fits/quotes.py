@@ -28,9 +28,15 @@ import numpy as np
 from srrag.algo.intervals import bootstrap_interval
 from srrag.algo.terms import terms
 from srrag.answer.select import quotes as extracting
-from srrag.answer.select.candidates import LEANS, Passage, candidates, passage_of
+from srrag.answer.select.candidates import (
+    FEATURES,
+    LEANS,
+    Passage,
+    candidates,
+    features,
+    passage_of,
+)
 from srrag.answer.select.quotes import Extract, ExtractRule, seen
-from srrag.answer.select.sentence_features import FEATURES, features
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.ids import content_id, file_sha256

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import jobs.ask
-from srrag.answer.provenance_tree import tree
+from srrag.answer.provenance import tree
 from srrag.config.compose import configure
 
 QUESTION = "How long may an acute lateral ankle sprain be immobilised in a cast?"

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
+from srrag.reading.lexicon import bounded
 from srrag.reading.mentions import find_mentions, lower_same_length, read_mentions, zone_of
-from srrag.reading.patterns import bounded
 from srrag.reading.values import find_values, timepoint
 
 

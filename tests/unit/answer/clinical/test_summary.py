@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from srrag.answer.clinical.asked import asked_question
-from srrag.answer.clinical.effects import stated_effects
-from srrag.answer.clinical.guideline import claimed_guideline
-from srrag.answer.clinical.language import other_language
-from srrag.answer.clinical.paper import papers_of
-from srrag.answer.clinical.population import enrolled, population
+from srrag.answer.clinical.asked import asked_question, other_language
+from srrag.answer.clinical.findings import stated_effects
+from srrag.answer.clinical.paper import claimed_guideline, enrolled, papers_of, population
 from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
 from srrag.answer.clinical.stance import LEAST_OUTCOME, PapersAgree, direction_in, on_outcome
 from srrag.answer.clinical.summary import LOWER, ClinicalReading, _agree, clinical_reading

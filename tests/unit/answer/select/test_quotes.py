@@ -1,9 +1,8 @@
 import pytest
 
 from srrag.algo.terms import terms
-from srrag.answer.select.candidates import Passage, is_title, passage_of, plans
+from srrag.answer.select.candidates import Passage, asked_outcome, is_title, passage_of, plans
 from srrag.answer.select.quotes import ExtractRule
-from srrag.answer.select.sentence_features import asked_outcome
 from srrag.reading.prose import plain
 
 QUESTION = "Does balance training reduce recurrent ankle sprains in athletes?"

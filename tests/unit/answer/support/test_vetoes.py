@@ -1,6 +1,6 @@
 import pytest
 
-from srrag.answer.support.vetoes import LINK, READER, veto
+from srrag.answer.support.settle_checks import LINK, READER, veto
 
 
 @pytest.mark.parametrize(
