@@ -15,14 +15,18 @@ from typing import Any
 import pytest
 
 from tests.batch_runner import Request, answer, by_rules, completed, of_vllm, requests
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import GRAPH, assert_equal_tables, build, logged, sends, write_rehab
 from tests.e2e.command import SRRAG, srrag
+from tests.e2e.test_make_benchmark import OTHERS, scripted
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules, answer_with_slips
 
 pytestmark = pytest.mark.e2e
 AWAITING = 3
+GOLD = ("gold", "nuggets", "picot")
+ASKED = {"questions", "relevancy"}
+"""Judges that do with an answer of any words."""
 WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
 
 
@@ -100,6 +104,33 @@ def test_questions_are_asked_from_files(shared_data: Path, tmp_path: Path) -> No
     again, lines = rounds(["ask", *model, *files, f"question={texts[0]}"], folder)
     assert not lines and again["usage"]["cached"] > 0
     assert asked_once(folder)
+
+
+def test_a_benchmark_is_made_and_judged_from_files(sample_root: Path, tmp_path: Path) -> None:
+    """By evaluate and by a sweep, whose prompts the log has answered for evaluate already."""
+    root, folder = linked(sample_root, tmp_path / "root", "jobs"), tmp_path / "batch"
+    model = ["engine=batch", "engine.model=toy", f"engine.folder={folder}"]
+    given = [f"root={root}", "sample.windows=30", "pool_windows=5", "max_failed_share=1.0"]
+
+    def making(request: Request) -> Any:
+        return of_vllm(request, completed(request, scripted(request["body"])))
+
+    made, lines = rounds(["make_benchmark", *given, *model], folder, making)
+    assert made["questions"] > 2 and len(lines) >= len(("questions", "support", "reference"))
+    assert asked_once(folder)
+
+    judging = [
+        "bench=answers", f"bench.path={made['out']}/benchmark.jsonl", f"root={root}",
+        "resamples=50", *(f"bench.judges.{name}=null" for name in {*OTHERS, *GOLD} - ASKED),
+    ]  # fmt: skip
+    judged, lines = rounds(["evaluate", *judging, "pipeline=bm25", *model], folder)
+    assert len(lines) > 1
+    assert judged["questions"] == made["questions"]
+    before = len(requests(folder))
+    rows = [f"+sweep.rows.model=pipeline=bm25 {' '.join(model)}", "+sweep.rows.rules=pipeline=bm25"]
+    swept, _ = rounds(["sweep", *judging, *rows, f"out={tmp_path / 'ladder'}"], folder)
+    assert (swept["configurations"], swept["failed"]) == (2, {})
+    assert asked_once(folder) and len(requests(folder)) >= before
 
 
 def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
