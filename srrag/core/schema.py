@@ -171,6 +171,7 @@ KEYED_DOCUMENTS = relation(
 KEYED_UNITS = relation(
     ("unit_id", _STRING),
     ("doc_id", _STRING),
+    ("title", _STRING),
     ("char_start", _INT),
     ("char_end", _INT),
     ("text", _STRING),
@@ -178,9 +179,10 @@ KEYED_UNITS = relation(
     ("keywords", pa.list_(KEYWORD)),
 )
 
-# Pieces of evidence (EbmKG, Eq. 1) of a unit on a keyword, `label` the hyper-relation. The span
-# counts characters of the document's text, −1 and −1 for a text that is not verbatim.
-KEYWORD_FINDINGS = relation(
+# Pieces of evidence (EbmKG, Eq. 1) of a unit on a keyword, `label` the hyper-relation, with the
+# entities that they name (Eq. 2), `mesh` "" for what MeSH does not have. The span counts characters
+# of the document's text, −1 and −1 for a text that is not verbatim.
+INCIDENCE = relation(
     ("evidence_id", _STRING),
     ("doc_id", _STRING),
     ("unit_id", _STRING),
@@ -191,11 +193,6 @@ KEYWORD_FINDINGS = relation(
     ("char_start", _INT),
     ("char_end", _INT),
     ("grade", _STRING),
-)
-
-# Findings with the entities that they name (EbmKG, Eq. 2), `mesh` "" for what MeSH does not have.
-INCIDENCE = relation(
-    *((field.name, field.type) for field in KEYWORD_FINDINGS if field.name != "reject"),
     ("entities", pa.list_(KEYWORD)),
 )
 

@@ -23,7 +23,6 @@ from srrag.core.schema import (
     DOCUMENTS,
     EVIDENCE,
     KEYED_UNITS,
-    KEYWORD_FINDINGS,
     MISMATCHES,
     QUESTIONS,
     SNIPPETS,
@@ -47,7 +46,6 @@ from srrag.systems.biogen.paragraph import ComposeParagraph
 from srrag.systems.biogen.summarise import SummariseDocuments
 from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
 from srrag.systems.ideprag.features import ExtractFeatures
-from srrag.systems.ideprag.finding_entities import FindEntities
 from srrag.systems.ideprag.findings import ExtractFindings
 from srrag.systems.ideprag.search_words import FindSearchWords
 from srrag.systems.rethinking import rationale
@@ -253,22 +251,23 @@ def document_keywords(fill: Fill) -> list[Prompt]:
 
 def findings(fill: Fill) -> list[Prompt]:
     keyword = {"name": fill("Heel pain"), "type": "Disease", "mesh": ""}
-    table = rows(KEYED_UNITS, text=fill(PASSAGE), keywords=[keyword])
+    table = rows(KEYED_UNITS, title=fill(TITLE), text=fill(PASSAGE), keywords=[keyword])
     return ExtractFindings().prompts(table)
 
 
-def finding_entities(fill: Fill) -> list[Prompt]:
-    return FindEntities().prompts(rows(KEYWORD_FINDINGS, text=fill(PASSAGE)))
-
-
 def search_words(fill: Fill) -> list[Prompt]:
-    return FindSearchWords().prompts(pa.table({"text": [fill(QUESTION)]}))
+    return FindSearchWords().prompts(
+        pa.table({"text": [fill(QUESTION)], "options": [[fill("Yes"), "No"]]})
+    )
 
 
 def features(fill: Fill) -> list[Prompt]:
     topic = {"topic": 1, "text": fill(f"Heel pain: treatment. {PASSAGE}"), "visits": 1, "score": 1}
-    columns = {"text": [fill(QUESTION)], "topics": pa.array([[topic]], TOPICS)}
-    return ExtractFeatures(scorer=RerankBiEncoder()).prompts(pa.table(columns))
+    table = rows(
+        pa.schema([*QUESTIONS, pa.field("topics", TOPICS)]),
+        text=fill(QUESTION), options=[fill("Yes"), "No"], topics=[topic],
+    )  # fmt: skip
+    return ExtractFeatures(scorer=RerankBiEncoder(), engine=HttpEngine(model="m")).prompts(table)
 
 
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
@@ -293,7 +292,6 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "describe_community": described,
     "document_keywords": document_keywords,
     "findings": findings,
-    "finding_entities": finding_entities,
     "search_words": search_words,
     "features": features,
     **JUDGE_CASES,

@@ -7,7 +7,6 @@ KINDS = {
     "ExtractFeatures": "features",
     "ExtractFindings": "findings",
     "FindDocumentKeywords": "document_keywords",
-    "FindEntities": "finding_entities",
     "FindSearchWords": "search_words",
     "HyperRelations": "hyper_relations",
     "RerankAttention": "rerank_attention",

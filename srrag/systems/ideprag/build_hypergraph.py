@@ -70,14 +70,14 @@ class BuildHypergraph(Build):
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     grams: tuple[int, int] | None = (2, 250)
     least: int = 2
-    incidence: str = "incidence"
+    findings: str = "keyword_findings"
     vectors: str = "finding_vectors"
     windows: str = "windows"
     units: str = "text_units"
     engine: Engine = field(default_factory=Rules)
     max_chars: int = 12_000
     again: int = 1
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible bounds."""
@@ -111,7 +111,7 @@ class BuildHypergraph(Build):
     def _write(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Path | None
     ) -> dict[str, float | int | str]:
-        findings = _joined(inputs[self.incidence], _FINDING)
+        findings = _joined(inputs[self.findings], _FINDING)
         if not findings.num_rows:
             raise ValueError("there is no finding to make a hypergraph of")
         findings = findings.take(pc.sort_indices(findings["evidence_id"]))

@@ -6,40 +6,47 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.rows import Row, live
 from srrag.core.schema import KEYED_DOCUMENTS
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.vocabulary import Term, Vocabulary
 from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "document_keywords.md")
-MAX_KEYWORDS = 12
-MAX_NAME_CHARS = 120
+MAX_KEYWORDS = 5
 LEAD_CHARS = 2000
 """So many characters at the beginning of the text count as the abstract."""
-Name = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_NAME_CHARS)
-]
 
 
 class DocumentKeyword(Answer):
     """A drug or disease that a document is about."""
 
-    name: Name
-    type: Literal["Drug", "Disease"]
+    name: Annotated[str, Text(12, "as Medical Subject Headings have it")]
+    type: Annotated[Literal["Drug", "Disease"], Means("a symptom is a disease here")]
 
 
 class DocumentKeywords(Answer):
     """What a document is about."""
 
-    keywords: Annotated[list[DocumentKeyword], Field(max_length=MAX_KEYWORDS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "keywords": [
+            {"name": "Dental Caries", "type": "Disease"},
+            {"name": "Fluorides, Topical", "type": "Drug"},
+        ]
+    }
+
+    keywords: Annotated[
+        list[DocumentKeyword], Items(MAX_KEYWORDS, "the most important first", "it is on neither")
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "document_keywords.md", DocumentKeywords)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,23 +54,18 @@ class FindDocumentKeywords(LLMStep):
     """Name the drugs and diseases that a document is about: one call a document.
 
     By rules these are the terms of `vocabulary` in the title and the first `LEAD_CHARS` characters,
-    those of the title first, then by how often they are named; at most `most`. Symptoms count as
+    those of the title first, then by how often they are named; at most five. Symptoms count as
     diseases, as in MeSH's tree. Without a vocabulary rules name nothing.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    most: int = 5
-    max_tokens: int = 512
+    max_tokens: int = most_tokens(DocumentKeywords)
 
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
     writes: ClassVar[pa.Schema] = KEYED_DOCUMENTS
     keeps_rows: ClassVar[bool] = False
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a number of keywords that an answer cannot have."""
-        if not 1 <= self.most <= MAX_KEYWORDS:
-            raise ValueError(f"most is {self.most}: 1 to {MAX_KEYWORDS} keywords")
+    version: ClassVar[int] = 2
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a document."""
@@ -71,7 +73,7 @@ class FindDocumentKeywords(LLMStep):
             Prompt(
                 number,
                 "keywords",
-                PROMPT.system(most=self.most),
+                PROMPT.system(),
                 PROMPT.user(
                     title=quoted(row["title"]),
                     abstract=fenced("abstract", row["text"][:LEAD_CHARS]),
@@ -91,8 +93,8 @@ class FindDocumentKeywords(LLMStep):
             row = rows[prompt.row]
             titled = [each.term for each in find(row["title"])]
             body = [each.term for each in find(row["text"][:LEAD_CHARS])]
-            ranked = _ranked(titled, body)[: self.most]
-            named = [DocumentKeyword(name=t.name[:MAX_NAME_CHARS], type=_type(t)) for t in ranked]
+            ranked = _ranked(titled, body)[:MAX_KEYWORDS]
+            named = [DocumentKeyword(name=t.name, type=_type(t)) for t in ranked]
             answers.append(DocumentKeywords(keywords=named).model_dump_json())
         return answers
 
@@ -111,7 +113,7 @@ class FindDocumentKeywords(LLMStep):
             else:
                 row["keywords"] = [
                     _keyword(each, [found.term for found in find(each.name)])
-                    for each in answer.value.keywords[: self.most]
+                    for each in answer.value.keywords[:MAX_KEYWORDS]
                 ]
             made.append(row)
         return pa.Table.from_pylist(made, schema=KEYED_DOCUMENTS)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from srrag.algo.best_places import best_places
 from srrag.core.ids import content_id
@@ -19,12 +19,12 @@ from srrag.core.schema import FEATURES, REJECT
 from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+from srrag.systems.ideprag.search_words import told
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "features.md")
 CONDITIONS = Path(__file__).parent / "prompts" / "conditions"
 MAX_FEATURES = 20
-MAX_CHARS = 800
 TOP_SCORE = 10
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,16 +33,30 @@ Ints = npt.NDArray[np.int64]
 class Feature(Answer):
     """Something of use for a question."""
 
-    text: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARS)
+    text: Annotated[str, Text(40, "one sentence that keeps to what the summaries say")]
+    score: Annotated[
+        float,
+        Field(ge=0, le=TOP_SCORE, allow_inf_nan=False),
+        Means("how useful it is, from 0 (not at all) over 5 (it bears on it) to 10 (it decides)"),
     ]
-    score: Annotated[float, Field(ge=0, le=TOP_SCORE, allow_inf_nan=False)]
 
 
 class Features(Answer):
     """What a package of topics has of use."""
 
-    features: Annotated[list[Feature], Field(max_length=MAX_FEATURES)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "features": [
+            {"text": "Fluoride varnish lowers caries increment in young children.", "score": 9},
+            {"text": "Caries of deciduous teeth is common in preschool children.", "score": 3},
+        ]
+    }
+
+    features: Annotated[
+        list[Feature], Items(MAX_FEATURES, "the most useful first", "nothing is of use")
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "features.md", Features)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +72,17 @@ class ExtractFeatures(LLMStep):
     """
 
     scorer: Step
-    packages: int = 5
+    packages: int = 1
     condition: str = "neutral"
     walk: float = 0.3
     graph: str = "hypergraph"
-    max_tokens: int = 2048
+    max_tokens: int = most_tokens(Features)
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [pa.field("features", FEATURES, nullable=False), pa.field("reject", REJECT)]
     )
     auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown condition, or a scorer that scores no windows."""
@@ -87,7 +102,7 @@ class ExtractFeatures(LLMStep):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question and its topics; by rules also the scorer's columns of a question."""
-        own = ("text", "topics")
+        own = ("text", "options", "topics")
         if not isinstance(self.engine, Rules):
             return own
         hits = getattr(self.scorer, "hits", "")
@@ -136,9 +151,9 @@ class ExtractFeatures(LLMStep):
         worth = np.round(logits + 4 * cosines, 5)
         best = np.unique(best_places(worth, np.zeros(len(owner), np.int64), owner))
         found: dict[int, tuple[float, float]] = {}
-        told = np.log(np.maximum([each["score"] for each in topics], 1e-30))
+        heard_all = np.log(np.maximum([each["score"] for each in topics], 1e-30))
         for place in best.tolist():
-            piece, heard = int(pieces[place]), float(told[owner[place]])
+            piece, heard = int(pieces[place]), float(heard_all[owner[place]])
             former = found.get(piece, (0.0, -np.inf))
             found[piece] = (float(logits[place]), max(heard, former[1]))
         values = np.array(list(found.values()))
@@ -152,7 +167,7 @@ class ExtractFeatures(LLMStep):
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a package of topics that have a text."""
         condition = (CONDITIONS / f"{self.condition}.md").read_text("utf-8").strip()
-        system = PROMPT.system(most=MAX_FEATURES, condition=condition)
+        system = PROMPT.system(condition=condition)
         return [
             Prompt(
                 number,
@@ -160,12 +175,13 @@ class ExtractFeatures(LLMStep):
                 system,
                 PROMPT.user(
                     question=fenced("question", row["text"]),
+                    options=told(row["options"]),
                     topics="\n".join(quoted(each["text"]) for each in package),
                 ),
                 Features,
                 max_tokens=self.max_tokens,
             )
-            for number, row in live(batch, ("text", "topics"))
+            for number, row in live(batch, ("text", "options", "topics"))
             for place, package in enumerate(self._packages(row["topics"]))
         ]
 
@@ -177,7 +193,7 @@ class ExtractFeatures(LLMStep):
             top = max(each["score"] for each in topics[prompt.row]) or 1.0
             package = self._packages(topics[prompt.row])[_place(prompt)][:MAX_FEATURES]
             found = [
-                Feature(text=each["text"][:MAX_CHARS], score=TOP_SCORE * each["score"] / top)
+                Feature(text=each["text"], score=TOP_SCORE * each["score"] / top)
                 for each in package
             ]
             answers.append(Features(features=found).model_dump_json())

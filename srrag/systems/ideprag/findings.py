@@ -1,64 +1,117 @@
-"""Evidence of a text unit on its keywords, one hyper-relation at a time (EbmKG, Eq. 1)."""
+"""Evidence of a text unit on its keywords, with the entities it names (EbmKG, Eq. 1 to 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from srrag.core.ids import content_id
 from srrag.core.rows import Row, live
-from srrag.core.schema import KEYWORD_FINDINGS
+from srrag.core.schema import INCIDENCE
 from srrag.core.step import Function, LLMStep, Place
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.reading.quotes import find_quote
+from srrag.reading.vocabulary import Matcher, Vocabulary
 from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES, REST, HyperRelations
 from srrag.systems.ideprag.label_rules import Span, labelled_runs
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "findings.md")
-MAX_FINDINGS = 8
-MAX_CHARS = 1000
+MAX_FINDINGS = 12
 Combination = tuple[str, str, str]
 """Keyword, its type, and the label."""
+EntityType = Literal[
+    "Disease", "Symptom", "Life Habits", "Pathogen", "Medical Test", "Drug", "Surgery"
+]
+"""The paper's own."""
+
+
+class NamedEntity(Answer):
+    """An entity by the heading that it stands for."""
+
+    heading: Annotated[str, Text(10, "of Medical Subject Headings, or as they would name it")]
+    type: Annotated[EntityType, Means("what it is")]
+
+
+class UnitFinding(Answer):
+    """What a unit says on one aspect of a keyword, and whom and what it names."""
+
+    keyword: Annotated[int, Field(ge=0, le=99), Means("the number of the keyword")]
+    aspect: Annotated[str, Text(4, "one of those listed behind the keyword")]
+    text: Annotated[
+        str,
+        Text(
+            90,
+            "one to three sentences that can be understood alone, with population, conditions, "
+            "doses, times and numbers exactly, and word for word where that is possible",
+        ),
+    ]
+    entities: Annotated[
+        list[NamedEntity],
+        Items(8, "all medical entities in it; one that combines several headings is several",
+              "it names none"),
+    ]  # fmt: skip
 
 
 class UnitFindings(Answer):
-    """What a unit says on one aspect of a keyword."""
+    """What a unit says on its keywords."""
+
+    example: ClassVar[dict[str, Any] | None] = {
+        "findings": [
+            {
+                "keyword": 1,
+                "aspect": "prevention",
+                "text": "In 220 children of 2 to 5 years, fluoride varnish twice a year lowered "
+                "caries increment.",
+                "entities": [
+                    {"heading": "Dental Caries", "type": "Disease"},
+                    {"heading": "Fluorides, Topical", "type": "Drug"},
+                ],
+            }
+        ]
+    }
 
     findings: Annotated[
-        list[
-            Annotated[
-                str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARS)
-            ]
-        ],
-        Field(max_length=MAX_FINDINGS),
-    ]
+        list[UnitFinding],
+        Items(MAX_FINDINGS, "an aspect of a keyword each; one may have several",
+              "the passage says nothing on any"),
+    ]  # fmt: skip
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "findings.md", UnitFindings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractFindings(LLMStep):
-    """Write the findings of each unit: one call a keyword and label that `relations` allow.
+    """Write the findings of each unit with their entities: one call a unit that has keywords.
 
-    A finding that is a stretch of the unit has its span. A unit that lost every answer becomes a
-    reject row.
+    The paper asks a call a unit, keyword and label (`relations` says which go together), and one a
+    finding for its entities. A finding of another combination is dropped; one that is a stretch of
+    the unit has its span. Of an entity stands the heading alone, with id and type where
+    `vocabulary` knows it. A unit without an answer becomes a reject row.
 
     By rules findings are verbatim: each run of neighbouring sentences whose cue words tell the same
     label. It belongs to the keyword of that type that it names first, else to the document's first
     keyword of that type. Sentences without a cue, and units without a keyword, have the label
-    `general`, which no model is asked for; so all of a text is evidence.
+    `general`, which no model is asked for; so all of a text is evidence. Their entities are the
+    longest matches of the vocabulary, and the keyword.
     """
 
+    version: ClassVar[int] = 2
+
     relations: HyperRelations = field(default_factory=HyperRelations)
-    max_tokens: int = 1024
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    max_tokens: int = most_tokens(UnitFindings)
 
     reads: ClassVar[tuple[str, ...]] = (
-        "unit_id", "doc_id", "char_start", "text", "grade", "keywords", "reject",
+        "unit_id", "doc_id", "title", "char_start", "text", "grade", "keywords", "reject",
     )  # fmt: skip
-    writes: ClassVar[pa.Schema] = KEYWORD_FINDINGS
+    writes: ClassVar[pa.Schema] = INCIDENCE
     keeps_rows: ClassVar[bool] = False
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -66,6 +119,7 @@ class ExtractFindings(LLMStep):
         """Bind the engine; rules need no prompt."""
         if not isinstance(self.engine, Rules):
             return super().open(at)
+        matcher = self.vocabulary.open()
 
         def run(batch: pa.Table) -> pa.Table:
             made = [
@@ -73,68 +127,90 @@ class ExtractFindings(LLMStep):
                 for _, row in live(batch, self.reads)
                 for combination, (low, high) in self._by_rules(row)
             ]
-            return _table(made)
+            return _table([each | {"entities": _matched(each, matcher)} for each in made])
 
         return run
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a combination of a unit."""
-        system = PROMPT.system(most=MAX_FINDINGS)
+        """One prompt a unit that has a keyword."""
+        system = PROMPT.system()
         return [
             Prompt(
                 number,
-                f"finding {place}",
+                "findings",
                 system,
                 PROMPT.user(
-                    keyword=quoted(name),
-                    label=quoted(label),
+                    title=quoted(row["title"]),
+                    keywords="\n".join(self._lines(row)),
                     passage=fenced("passage", row["text"]),
                 ),
                 UnitFindings,
                 max_tokens=self.max_tokens,
+                enums=(("UnitFinding.aspect", tuple(dict.fromkeys(c[2] for c in asked))),),
             )
             for number, row in live(batch, self.reads)
-            for place, (name, _, label) in enumerate(self._combinations(row))
+            if (asked := self._combinations(row))
         ]
 
+    def _lines(self, row: Mapping[str, Any]) -> Iterator[str]:
+        for n, each in enumerate(row["keywords"], 1):
+            told = {"n": n, "keyword": each["name"], "type": each["type"]}
+            yield quoted(told | {"aspects": self.relations.of(each["type"])})
+
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """The runs of each combination."""
-        rows = dict(live(batch, self.reads))
-        runs = {number: self._by_rules(rows[number]) for number in {p.row for p in prompts}}
+        """The runs that have a label, with the matches of the vocabulary."""
+        rows, matcher = dict(live(batch, self.reads)), self.vocabulary.open()
         answers = []
         for prompt in prompts:
             row = rows[prompt.row]
-            wanted = self._combinations(row)[_place(prompt)]
-            spans = [span for combination, span in runs[prompt.row] if combination == wanted]
-            texts = [row["text"][low:high][:MAX_CHARS] for low, high in spans[:MAX_FINDINGS]]
-            answers.append(UnitFindings(findings=texts).model_dump_json())
+            names = [each["name"] for each in row["keywords"]]
+            told: list[UnitFinding] = []
+            for combination, (low, high) in self._by_rules(row):
+                if combination[2] != REST and len(told) < MAX_FINDINGS:
+                    item = finding(row, combination, row["text"][low:high], None)
+                    named = [
+                        NamedEntity(heading=each["name"], type=each["type"])
+                        for each in _matched(item, matcher)
+                        if each["type"] in get_args(EntityType)
+                    ]
+                    told.append(
+                        UnitFinding(
+                            keyword=names.index(combination[0]) + 1,
+                            aspect=combination[2],
+                            text=item["text"],
+                            entities=named[:8],
+                        )
+                    )
+            answers.append(UnitFindings(findings=told).model_dump_json())
         return answers
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """A row a finding; repeated findings on one aspect become one."""
-        rows = dict(live(batch, self.reads))
-        made: list[Row] = []
-        answered: set[int] = set()
-        faults: dict[int, Any] = {}
+        rows, matcher = dict(live(batch, self.reads)), self.vocabulary.open()
+        made: dict[str, Row] = {}
         for prompt, answer in zip(prompts, completions, strict=True):
             row = rows[prompt.row]
-            if answer.fault is not None:
-                faults.setdefault(prompt.row, answer.fault)
+            if fault := answer.fault:
+                reject = {"stage": "findings", "reason": fault.kind, "detail": fault.detail}
+                lost = finding(row, ("", "", ""), "", None) | {"reject": reject}
+                made[lost["evidence_id"]] = lost
                 continue
-            answered.add(prompt.row)
-            combination = self._combinations(row)[_place(prompt)]
-            for text in dict.fromkeys(answer.value.findings):
-                start = row["text"].find(text)
-                span = (start, start + len(text)) if start >= 0 else None
-                made.append(finding(row, combination, text, span))
-        for number in sorted(faults.keys() - answered):
-            lost = finding(rows[number], ("", "", ""), "", None)
-            fault = faults[number]
-            reject = {"stage": "findings", "reason": fault.kind, "detail": fault.detail}
-            made.append({**lost, "reject": reject})
-        return _table(made)
+            allowed = set(self._combinations(row))
+            for each in answer.value.findings:
+                if not 1 <= each.keyword <= len(row["keywords"]):
+                    continue
+                keyword = row["keywords"][each.keyword - 1]
+                combination = (keyword["name"], keyword["type"], each.aspect)
+                if combination in allowed:
+                    item = finding(row, combination, each.text, find_quote(each.text, row["text"]))
+                    found = (_entity(e.heading, e.type, matcher) for e in each.entities)
+                    entities = {entity["name"]: entity for entity in found}
+                    made.setdefault(
+                        item["evidence_id"], item | {"entities": list(entities.values())}
+                    )
+        return _table(list(made.values()))
 
     def _combinations(self, row: Mapping[str, Any]) -> list[Combination]:
         """The prompts' subjects: each keyword with the labels of its type."""
@@ -175,7 +251,7 @@ def _named(names: Sequence[str], text: str) -> str:
 
 
 def finding(row: Mapping[str, Any], combination: Combination, text: str, span: Span | None) -> Row:
-    """A row of KEYWORD_FINDINGS; `span` is in the unit, None for a text that is not verbatim."""
+    """A row of INCIDENCE without entities; `span` is in the unit, None for no verbatim text."""
     name, kind, label = combination
     shift = row["char_start"]
     start, end = (-1, -1) if span is None else (shift + span[0], shift + span[1])
@@ -191,13 +267,27 @@ def finding(row: Mapping[str, Any], combination: Combination, text: str, span: S
         "char_start": start,
         "char_end": end,
         "grade": row["grade"],
+        "entities": [],
         "reject": None,
     }
 
 
-def _table(rows: Iterator[Row] | Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=KEYWORD_FINDINGS)
+def _matched(row: Row, matcher: Matcher) -> list[Row]:
+    """The vocabulary's terms in a finding, and its keyword."""
+    found = {each.term.name: each.term._asdict() for each in matcher.find(row["text"])}
+    if row["keyword"]:
+        keyword = _entity(row["keyword"], row["keyword_type"], matcher)
+        found.setdefault(keyword["name"], keyword)
+    return [found[name] for name in sorted(found)]
 
 
-def _place(prompt: Prompt) -> int:
-    return int(prompt.slot.rpartition(" ")[2])
+def _entity(name: str, kind: str, matcher: Matcher) -> Row:
+    """A name by its heading if the whole of it is one term of the vocabulary."""
+    terms = [each.term for each in matcher.find(name)]
+    if len(terms) == 1:
+        return dict(terms[0]._asdict())
+    return {"name": name, "type": kind, "mesh": ""}
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=INCIDENCE)

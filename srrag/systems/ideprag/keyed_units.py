@@ -56,6 +56,7 @@ class CutKeyedUnits(Step):
                     for doc_id, (_, low, high) in zip(doc_ids, spans, strict=True)
                 ],
                 "doc_id": doc_ids,
+                "title": taken["title"],
                 "char_start": starts.astype(np.int32),
                 "char_end": ends.astype(np.int32),
                 "text": [texts[row][low:high] for row, low, high in spans],

@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import Function, LLMStep, Place
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced
+from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Text, most_tokens
 from srrag.systems.ideprag.build_hypergraph import grams_of
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "search_words.md")
 MAX_TERMS = 16
-MAX_CHARS = 120
 
 
 class SearchWords(Answer):
     """What to look up."""
 
+    example: ClassVar[dict[str, Any] | None] = {
+        "terms": ["Dental Caries", "Fluorides, Topical", "Tooth, Deciduous", "Child, Preschool",
+                  "Fluorosis, Dental"]
+    }  # fmt: skip
+
     terms: Annotated[
-        list[
-            Annotated[
-                str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_CHARS)
-            ]
-        ],
-        Field(max_length=MAX_TERMS),
+        list[Annotated[str, Text(10, "as Medical Subject Headings have it")]],
+        Items(MAX_TERMS, "also what question and options only imply", fewest=5),
     ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "search_words.md", SearchWords)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +47,9 @@ class FindSearchWords(LLMStep):
     """
 
     graph: str = "hypergraph"
-    max_tokens: int = 512
+    max_tokens: int = most_tokens(SearchWords)
 
-    reads: ClassVar[tuple[str, ...]] = ("text",)
+    reads: ClassVar[tuple[str, ...]] = ("text", "options")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("search_words", pa.list_(pa.string()), nullable=False),
@@ -56,6 +58,7 @@ class FindSearchWords(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     def needs(self) -> tuple[str, ...]:
         """The hypergraph, by rules; a model needs none."""
@@ -76,13 +79,13 @@ class FindSearchWords(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
-        system = PROMPT.system(most=MAX_TERMS)
+        system = PROMPT.system()
         return [
             Prompt(
                 number,
                 "search words",
                 system,
-                PROMPT.user(question=fenced("question", row["text"])),
+                PROMPT.user(question=fenced("question", row["text"]), options=told(row["options"])),
                 SearchWords,
                 max_tokens=self.max_tokens,
             )
@@ -93,8 +96,7 @@ class FindSearchWords(LLMStep):
         """The content words; nothing looks them up here."""
         texts = batch["text"].to_pylist()
         found = [grams_of(texts[prompt.row])[:MAX_TERMS] for prompt in prompts]
-        short = [[term[:MAX_CHARS] for term in terms] for terms in found]
-        return [SearchWords(terms=terms).model_dump_json() for terms in short]
+        return [SearchWords(terms=terms or ["?"]).model_dump_json() for terms in found]
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
@@ -107,6 +109,11 @@ class FindSearchWords(LLMStep):
             for prompt, answer in zip(prompts, completions, strict=True)
         }
         return filled(batch, self.writes, made)
+
+
+def told(options: Sequence[str]) -> str:
+    """The options of a question on a line, "" for none."""
+    return f"\nOptions: {quoted(options)}" if options else ""
 
 
 def words_of(text: str, graph: Hypergraph) -> list[str]:

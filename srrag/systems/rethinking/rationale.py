@@ -10,53 +10,64 @@ from string import ascii_uppercase
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
-from pydantic import Field, StringConstraints
 
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.llm.fields import Items, Text, most_tokens
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "rationale.md")
 MAX_STEPS = 8
 MAX_STEP_CHARS = 300
 MAX_OPTIONS = len(ascii_uppercase)
-MAX_TOKENS = 1024
-"""Eight steps of 40 tokens and an answer are some 400, the longest allowed some 900."""
 
 Query = Literal["rationale", "both", "fused"]
-
-Thought = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_STEP_CHARS)
-]
 
 
 class Rationale(Answer):
     """Reasoning in steps, then one answer: the label of an option, or a sentence."""
 
-    steps: Annotated[list[Thought], Field(min_length=1, max_length=MAX_STEPS)]
-    answer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "steps": [
+            "The episodic wheezing with a rise of FEV1 after salbutamol is reversible obstruction.",
+            "Reversible airflow obstruction points to asthma.",
+        ],
+        "answer": "B",
+    }
 
-    def query(self) -> str:
-        """What is searched for in place of the question: the reasoning alone."""
-        return " ".join(self.steps)
+    steps: Annotated[
+        list[Annotated[str, Text(45, "one sentence by the medical terms of diseases and drugs")]],
+        Items(MAX_STEPS, "from the findings that matter to the answer"),
+    ]
+    answer: Annotated[
+        str,
+        Text(40, "of options the label of a single one, else one sentence", "never"),
+    ]
+
+    def query(self, options: Sequence[str]) -> str:
+        """What is searched for in place of the question: the whole response, with the option."""
+        labelled = dict(zip(ascii_uppercase, options, strict=False))
+        return " ".join(filter(None, [*self.steps, labelled.get(self.answer, self.answer)]))
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "rationale.md", Rationale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRationale(LLMStep):
     """Reason about `text` and its `options`; `rationale` is then searched for.
 
-    `rationale_queries` holds the texts to search for, by `query`: `rationale` is the reasoning
-    alone (the paper), `both` the question and the reasoning as one text, `fused` the two apart, for
-    SearchBranches to fuse. With the engine `rules` the rationale is the question itself, up to
-    2,400 characters, and `rationale_model` is "rules". A question with more options than labels
-    (`too_many_options`) or with a faulty answer also becomes its own rationale, with an empty
-    `rationale_model`; its row is rejected, and a pipeline continues with it.
+    `rationale_queries` holds the texts to search for, by `query`: `rationale` is the response
+    alone, reasoning and answer (the paper), `both` the question and the reasoning as one text,
+    `fused` the two apart, for SearchBranches to fuse. With the engine `rules` the rationale is the
+    question itself, up to 2,400 characters, and `rationale_model` is "rules". A question with more
+    options than labels (`too_many_options`) or with a faulty answer also becomes its own rationale,
+    with an empty `rationale_model`; its row is rejected, and a pipeline continues with it.
     """
 
     query: Query = "fused"
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = most_tokens(Rationale)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "options")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -69,7 +80,7 @@ class WriteRationale(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown query."""
@@ -112,12 +123,12 @@ class WriteRationale(LLMStep):
             for number, row in live(batch, self.reads)
             if len(row["options"]) > MAX_OPTIONS
         }
-        texts = batch["text"].to_pylist()
+        texts, options = (batch[name].to_pylist() for name in ("text", "options"))
         for prompt, answer in zip(prompts, completions, strict=True):
             if answer.fault is not None:
                 made[prompt.row] = rejected("rationale", answer.fault) | _asked(texts[prompt.row])
             else:
-                reasoning = answer.value.query()
+                reasoning = answer.value.query(options[prompt.row])
                 made[prompt.row] = {
                     "rationale": reasoning,
                     "rationale_model": self.engine.name,
@@ -138,7 +149,7 @@ def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
         raise ValueError(_many_options(len(options)).detail)
     labelled = dict(zip(ascii_uppercase, options, strict=False))
     user = PROMPT.user(question=fenced("question", question), options=quoted(labelled))
-    return PROMPT.system(max_steps=MAX_STEPS), user
+    return PROMPT.system(), user
 
 
 def _asked(text: str) -> dict[str, Any]:

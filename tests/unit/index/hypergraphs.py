@@ -14,7 +14,6 @@ from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
 from srrag.systems.ideprag.build_hypergraph import BuildHypergraph
 from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
-from srrag.systems.ideprag.finding_entities import FindEntities
 from srrag.systems.ideprag.finding_vectors import EncodeFindings
 from srrag.systems.ideprag.findings import ExtractFindings
 from srrag.systems.ideprag.keyed_units import CutKeyedUnits
@@ -46,9 +45,8 @@ def stages_of(
     steps: dict[str, tuple[str, Step]] = {
         "keywords": ("documents", FindDocumentKeywords(vocabulary=vocabulary)),
         "text_units": ("keywords", CutKeyedUnits()),
-        "findings": ("text_units", ExtractFindings()),
-        "incidence": ("findings", FindEntities(vocabulary=vocabulary)),
-        "finding_vectors": ("findings", EncodeFindings()),
+        "keyword_findings": ("text_units", ExtractFindings(vocabulary=vocabulary)),
+        "finding_vectors": ("keyword_findings", EncodeFindings()),
     }
     tables: dict[type[Step], tuple[Step, pa.Table]] = {}
     inputs: dict[str, list[Path]] = {"windows": [windows for _, windows in parts]}

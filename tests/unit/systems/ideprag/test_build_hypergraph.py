@@ -113,10 +113,10 @@ def test_nothing_and_impossible_bounds_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.parquet"
     import pyarrow.parquet as pq
 
-    write_parquet(pq.read_table(stages.inputs["incidence"][0]).slice(0, 0), empty)
+    write_parquet(pq.read_table(stages.inputs["keyword_findings"][0]).slice(0, 0), empty)
     with pytest.raises(ValueError, match="there is no finding"):
         build_of(stages.vocabulary).build(
-            {**stages.inputs, "incidence": [empty]}, tmp_path, Place()
+            {**stages.inputs, "keyword_findings": [empty]}, tmp_path, Place()
         )
     with pytest.raises(ValueError, match="one piece of evidence at least"):
         BuildHypergraph(encoder=Encoder(), least=0)

@@ -18,14 +18,16 @@ from tests.unit.expand.asking import (
 )
 
 
-def test_the_query_is_the_reasoning_alone() -> None:
+def test_the_query_is_the_whole_response_with_the_words_of_the_option() -> None:
     answer = read('{"steps": ["One.", "Two."], "answer": "B"}', Rationale).value
-    assert answer.query() == "One. Two."
+    assert answer.query(["Aspirin", "Insulin"]) == "One. Two. Insulin"
+    assert answer.query([]) == "One. Two. B"
 
 
 def test_there_is_reasoning_and_a_bound() -> None:
-    for steps in ([], ["x"] * (MAX_STEPS + 1)):
-        assert read(str({"steps": steps, "answer": ""}).replace("'", '"'), Rationale).fault
+    assert read('{"steps": [], "answer": "A"}', Rationale).fault is not None
+    many = json.dumps({"steps": ["x"] * (MAX_STEPS + 1), "answer": "A"})
+    assert len(read(many, Rationale).value.steps) == MAX_STEPS
 
 
 def test_options_are_labelled() -> None:
@@ -44,7 +46,7 @@ def test_a_model_reasons_and_is_named(tmp_path: Path) -> None:
         tmp_path,
         lambda call: json.dumps({"steps": steps, "answer": "A"}),
     )
-    assert row["rationale"] == " ".join(steps)
+    assert row["rationale"] == " ".join([*steps, "Aspirin"])
     assert row["rationale_model"] == "toy: toy"
     assert row["reject"] is None
 
