@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def evaluate_here(
 ) -> Evaluation:
     """Evaluate on a build in this process; the arguments are as on the command line."""
     from srrag.config.compose import configure
-    from srrag.lab.experiment.evaluate import evaluate
+    from srrag.config.places import JOBS
 
+    job = import_module(f"{JOBS}.evaluate")
     given = [f"root={root}", f"build={name}", f"bench={bench}", *overrides]
     given += [] if path is None else [f"bench.path={path}"]
-    return evaluation_of(evaluate(configure("evaluate", given)))
+    return evaluation_of(job.run(configure("evaluate", given)))

@@ -15,8 +15,9 @@ from srrag.answer.write.cited import UNGRADED, best_grade, without_lead
 from srrag.core.ids import content_id
 from srrag.core.schema import STATES as ANSWER_STATES
 from srrag.core.units import Units
-from srrag.lab.report.results import ROWS
 
+ROWS = "rows.json"
+"""The file that finishes a folder of results."""
 FILE = "answers.parquet"
 """The file that `srrag answer` writes; results (srrag.lab.report.results) hold one per system."""
 

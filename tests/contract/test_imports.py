@@ -25,8 +25,8 @@ ALLOWED = {
     "runner": {"runner", "corpus", "index", "engine", *CORE},
     "config": {"config", "runner", "corpus", "index", "engine", *CORE},
     **{name: {name, "model", "reading", *CORE} for name in DOMAIN},
-    "serve": {"serve", *ROOMS, *CORE, "lab.report"},  # a run's page shows its answers
-    "library": {"library", *ROOMS, *CORE, "lab.experiment"},  # root.evaluate
+    "serve": {"serve", *ROOMS, *CORE},
+    "library": {"library", *ROOMS, *CORE, "lab.experiment"},  # what doctor estimates
     **{name: {*LAB, *ROOMS, *CORE} for name in LAB},
     **{
         f"systems.{name}": {f"systems.{name}", *LAB, *ROOMS, *CORE}

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from srrag.lab.datasets import (
-    beir_answers,
-    evidence_inference,
-    json_lines,
-    kqa,
-    mirage,
-    pubmedqa,
-)
+from srrag.core.ids import content_id
+from srrag.lab.datasets import evidence_inference, json_lines, mirage
 from srrag.storage.atomic_write import read_json
 
 Placed = tuple[str, dict[str, Any]]
 """A row with its place, such as file:line, for messages."""
 
 _ONE_FILE = ("questions.jsonl", "answers.jsonl")
+_BEIR_ANSWERS = ("queries.jsonl", "answers.jsonl")
 
 
 def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
@@ -38,15 +33,16 @@ def gold_rows(path: Path, subset: str | None = None) -> Iterator[Placed]:
         if mirage.fits(content):
             return mirage.rows(path, content, subset)
         refuse(path, subset)
-        if pubmedqa.fits(content):
-            return pubmedqa.rows(path, content)
+        listed = content.values() if isinstance(content, dict) else ()
+        if any(isinstance(row, dict) and "final_decision" in row for row in listed):
+            return _pubmedqa(path, content)
         raise ValueError(f"{path}: neither MIRAGE's benchmark.json nor PubMedQA's ori_pqal.json")
     if files := _labelled(path):
         return mirage.lines(files, subset)
     refuse(path, subset)
     if path.is_dir():
         return _folder(path)
-    return ((place, kqa.plain(row)) for place, row in json_lines.rows(path))
+    return ((place, _kqa(row)) for place, row in json_lines.rows(path))
 
 
 def _labelled(path: Path) -> list[Path]:
@@ -72,9 +68,47 @@ def refuse(path: Path, subset: str | None) -> None:
 def _folder(path: Path) -> Iterator[Placed]:
     if all((path / name).exists() for name in evidence_inference.FILES):
         return evidence_inference.rows(path)
-    if all((path / name).exists() for name in beir_answers.FILES):
-        return beir_answers.rows(path)
+    if all((path / name).exists() for name in _BEIR_ANSWERS):
+        return _beir_answers(path)
     for name in _ONE_FILE:
         if (path / name).exists():
             return gold_rows(path / name)
     raise ValueError(f"{path}: the folder holds neither questions.jsonl nor answers.jsonl")
+
+
+def _beir_answers(folder: Path) -> Iterator[Placed]:
+    """Each answer of BEIR's layout with the text of its query; ValueError names a line without."""
+    texts = {
+        str(row.get("_id", row.get("id"))): row.get("text")
+        for _, row in json_lines.rows(folder / _BEIR_ANSWERS[0])
+    }
+    for place, row in json_lines.rows(folder / _BEIR_ANSWERS[1]):
+        name = str(row.get("_id", row.get("id")))
+        if name not in texts:
+            raise ValueError(f"{place}: {name!r} is not in {_BEIR_ANSWERS[0]}")
+        yield place, {**row, "text": texts[name]}
+
+
+def _pubmedqa(path: Path, content: Mapping[str, Any]) -> Iterator[Placed]:
+    """Questions of {PMID: {QUESTION, LONG_ANSWER, final_decision}}; ValueError names a PMID."""
+    for pmid, row in content.items():
+        place = f"{path}: PMID {pmid}"
+        try:
+            text, decision = row["QUESTION"], row["final_decision"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{place}: no question with a decision") from error
+        long_answer = row.get("LONG_ANSWER", "")
+        yield place, {"id": pmid, "text": text, "decision": decision, "long_answer": long_answer}
+
+
+def _kqa(row: dict[str, Any]) -> dict[str, Any]:
+    """A line of K-QA in our names, with an id by its question; any other line as it is."""
+    if not {"Question", "Must_have"} <= row.keys():
+        return row
+    levels = (("vital", row["Must_have"]), ("okay", row.get("Nice_to_have") or []))
+    return {
+        "id": content_id(str(row["Question"]))[:12],
+        "text": row["Question"],
+        "answer": row.get("Free_form_answer", ""),
+        "nuggets": [{"text": t, "importance": level} for level, texts in levels for t in texts],
+    }

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from srrag.core.spec import fingerprint
-from srrag.core.stage import Plan, Stage
 from srrag.core.step import Place, Step
 from srrag.lab.experiment.running import Running
+from srrag.lab.experiment.table_stages import run_stages
 from srrag.llm.completion import Engine, Usage
 from srrag.runner.engines import log_folder
 from srrag.runner.estimate import (
@@ -24,12 +23,9 @@ from srrag.runner.estimate import (
 )
 from srrag.runner.part import live
 from srrag.runner.pipeline_run import PipelineRun
-from srrag.runner.question_parts import write_source
 from srrag.runner.summary import usage_of
 from srrag.runner.sweep import Sweep
 from srrag.storage.store import Store
-
-PART_ROWS = 32
 
 
 class Stages(Protocol):
@@ -63,26 +59,13 @@ class Standing:
 
     def run(self, source: str, table: pa.Table, steps: Mapping[str, Step]) -> dict[str, pa.Table]:
         """Run the steps on the missing parts."""
-        start = fingerprint(table.schema.to_string(show_schema_metadata=False))
-        names = [source, *steps]
-        stages = [
-            Stage(name, step, (before,), self.running.resources(name, step))
-            for (name, step), before in zip(steps.items(), names, strict=False)
-        ]
-        plan = Plan(source, start, stages)
-        at = replace(self.running.place, root=self.store.root)
-        done = write_source(self.store, source, start, table, PART_ROWS)
-        self.running.runner.run(plan, self.store, list(dict.fromkeys(done)), at)
-        made = {}
-        for stage in stages:
-            found = plan.fingerprint(stage.name)
-            receipts = [self.store.read_receipt(stage.name, found, p) for p in dict.fromkeys(done)]
-            if any(each.usage for each in receipts):
-                self.usage[stage.name] = usage_of(receipts)
-            self.seconds[stage.name] = round(sum(each.seconds for each in receipts), 3)
-            tables = [self.store.read_part(stage.name, found, part) for part in done]
-            made[stage.name] = pa.concat_tables([*tables, stage.step.writes.empty_table()])
-        return made
+        reads = dict(zip(steps, [source, *steps], strict=False))
+        staged = run_stages(self.store, self.running, source, table, steps, reads)
+        for name, each in staged.items():
+            if any(receipt.usage for receipt in each.receipts):
+                self.usage[name] = usage_of(each.receipts)
+            self.seconds[name] = round(sum(receipt.seconds for receipt in each.receipts), 3)
+        return {name: each.table for name, each in staged.items()}
 
     def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
         """Rank the questions that have no ranking yet; shared stages run once."""

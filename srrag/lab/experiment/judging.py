@@ -12,18 +12,14 @@ import pyarrow as pa
 from srrag.config import factory
 from srrag.core.errors import UsageError
 from srrag.core.schema import empty_value
-from srrag.core.spec import fingerprint
-from srrag.core.stage import Plan, Stage
 from srrag.core.step import LLMStep, Step
 from srrag.engine.base import Model
 from srrag.lab.experiment.running import Running
+from srrag.lab.experiment.table_stages import run_stages
 from srrag.lab.measure.judgements import JUDGEMENTS, PREPARED, Preparation, metrics_of
 from srrag.llm.completion import Usage
-from srrag.runner.question_parts import write_source
 from srrag.runner.summary import usage_of
 from srrag.storage.store import Store
-
-PART_CASES = 32
 
 
 def judges(nodes: Mapping[str, Any]) -> dict[str, Step]:
@@ -79,35 +75,15 @@ def judge(
 ) -> tuple[dict[str, pa.Table], Usage]:
     """Return the JUDGEMENTS of each judge and the usage; judges only cases new to the store."""
     reads = sources(steps)
-    plan = Plan(
-        "cases",
-        fingerprint(cases.schema.to_string(show_schema_metadata=False)),
-        [
-            Stage(name, step, (reads[name],), running.resources(name, step))
-            for name, step in steps.items()
-        ],
-    )
-    at = replace(running.place, root=store.root)
     with store.lock():
-        names = write_source(store, "cases", plan.fingerprint("cases"), cases, PART_CASES)
-        running.runner.run(plan, store, list(dict.fromkeys(names)), at)
-        made = {
-            name: pa.concat_tables(
-                store.read_part(name, plan.fingerprint(name), part) for part in names
-            )
-            for name in steps
-        }
-        receipts = [
-            store.read_receipt(name, plan.fingerprint(name), part)
-            for name in steps
-            for part in dict.fromkeys(names)
-        ]
+        staged = run_stages(store, running, "cases", cases, steps, reads)
+    made = {name: each.table for name, each in staged.items()}
     judged = {
         name: pa.concat_tables([made[name], *_lost_before(name, reads, made)])
         for name, step in steps.items()
         if metrics_of(step)
     }
-    return judged, usage_of(receipts)
+    return judged, usage_of(each for one in staged.values() for each in one.receipts)
 
 
 def _lost_before(

@@ -3,13 +3,14 @@
     python -m srrag.lab.fits.logits D/rehab R1 D/bioasq R2 --questions 400
 
 Each folder is followed by the root of a finished build of its corpus. The last line on stdout is
-one JSON object.
+one JSON object, with what was fitted on beside the weights, as srrag/rerank/logits.json has them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from srrag.core.formats import read_queries
 from srrag.core.pipeline import Pipeline
+from srrag.core.provenance import KEY, fitted_on
 from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.lab.measure.retrieval import Qrels, per_question, read_qrels
@@ -69,14 +71,21 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
 
     rows: list[RankedQuestion] = []
     qrels: Qrels = {}
+    texts: dict[str, str] = {}
     for folder, root in places:
         judged, asked = judged_queries(folder, most)
         table, units = ranked(root, asked)
         rows += [features(row, units, folder, judged) for row in table.select(COLUMNS).to_pylist()]
         qrels |= judged
+        texts |= {row["query_id"]: str(row["text"]) for row in asked}
     train, test = ([r for r in rows if split_of(r.query_id) == side] for side in SPLITS)
     (x, y, weight), (x_test, y_test, weight_test) = joined(train), joined(test)
     figures: dict[str, Any] = {"train_questions": len(train), "test_questions": len(test)}
+    figures[KEY] = fitted_on(
+        name="bi-encoder logit",
+        command=shlex.join(["python", "-m", "srrag.lab.fits.logits", *sys.argv[1:]]),
+        questions=[texts[row.query_id] for row in train],
+    )
     base = np.full(len(y_test), np.average(y, weights=weight))
     figures["test_log_loss_of_base_rate"] = log_loss(y_test, base, sample_weight=weight_test)
     for columns in ([0], [1], [0, 1], [0, 2], [0, 1, 2]):

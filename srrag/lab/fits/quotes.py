@@ -40,8 +40,8 @@ from srrag.answer.select.quotes import Extract, ExtractRule, seen
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.ids import content_id, file_sha256
-from srrag.core.provenance import KEY
-from srrag.lab.fits import provenance
+from srrag.core.provenance import KEY, fitted_on
+from srrag.lab.datasets import evidence_inference
 from srrag.reading.prose import plain, split_sentences
 from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
@@ -315,6 +315,29 @@ def report(name: str, values: Mapping[str, Sequence[float]]) -> None:
         print(f"  {metric:<42}{value:.3f} [{low:.3f}, {high:.3f}]  n {len(each)}")
 
 
+def provenance(data: Path) -> dict[str, Any]:
+    """What the fit saw: prompts outside rehab, and one in three questions of BioASQ."""
+    folder = data / "evidence_inference"
+    rehab = {row["id"] for row in lines(folder / "articles.jsonl") if row["rehab"]}
+    prompts = {
+        row["id"]: row["article_id"]
+        for row in lines(folder / "prompts.jsonl")
+        if row["label"] is not None and row["article_id"] not in rehab
+    }
+    asked = [
+        row["text"]
+        for row in lines(data / "bioasq" / "queries.jsonl")
+        if int(content_id("fitted", row["_id"])[:8], 16) % FIT_IN == 0
+    ]
+    asked += [row["text"] for _, row in evidence_inference.rows(folder) if row["id"] in prompts]
+    return fitted_on(
+        name="sentence weights",
+        command="python -m srrag.lab.fits.quotes fit",
+        questions=asked,
+        documents=set(prompts.values()),
+    )
+
+
 def main(argv: Sequence[str]) -> None:
     """Run the chosen command."""
     command, data, *rest = argv
@@ -330,7 +353,7 @@ def main(argv: Sequence[str]) -> None:
             "weights": [round(each, 5) for each in weights[-1][:-1]],
             "intercept": round(weights[-1][-1], 5),
             "origin": {name: file_sha256(Path(data) / name) for name in sources},
-            KEY: provenance.sentence_weights(Path(data)),
+            KEY: provenance(Path(data)),
         }
         commit_json(Path(rest[1]), told)
         return
