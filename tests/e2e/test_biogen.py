@@ -34,10 +34,9 @@ def test_rows_become_runs_and_submissions(sample_root: Path, tmp_path: Path) -> 
     root = linked(sample_root, tmp_path / "root")
     rows = ("+sweep.rows.b=pipeline=biogen_b", "+sweep.rows.d=pipeline=biogen_c")
     off = [f"bench.judges.{name}=null" for name in JUDGES]
-    judge = "+bench.judges.form={_target_:MeasureForm}"
     summary, _ = srrag(
         "sweep", "bench=answers", f"root={root}", f"out={tmp_path / 'S'}", "resamples=100",
-        "bench.limit=12", *rows, *off, judge,
+        "bench.limit=12", *rows, *off,
     )  # fmt: skip
     assert summary["ok"]
     found = {row.name: row.metrics for row in read_results(tmp_path / "S").rows}

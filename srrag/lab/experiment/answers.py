@@ -22,7 +22,6 @@ from srrag.lab.experiment.judging import judge, judged_in
 from srrag.lab.experiment.nli import unfit_by_votes
 from srrag.lab.experiment.rankings import Judged
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.judges.accuracy import trial_means
 from srrag.lab.measure.cases import Cases, make_cases, read_gold_answers, read_ids
 from srrag.lab.measure.chance import chance
 from srrag.lab.measure.judgements import JUDGEMENTS, metrics_of
@@ -185,13 +184,12 @@ def scores(
 
 
 def _counts(cases: Cases, judged: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """What was lost: answers by reason, and judgements; with the trials of the accuracy judge."""
+    """What was lost: answers by reason, and judgements."""
     lost = [
         {"judge": name, **{key: row[key] for key in ("query_id", "item")}, **row["reject"]}
         for name, table in judged.items()
         for row in table.filter(table["reject"].is_valid()).to_pylist()
     ]
-    trials = next(filter(None, map(trial_means, judged.values())), None)
     return {
         "missing": dict(cases.missing),
         "abstained": sum(cases.table["abstained"].to_pylist()),
@@ -199,5 +197,4 @@ def _counts(cases: Cases, judged: Mapping[str, pa.Table]) -> dict[str, Any]:
         "answers_without_question": cases.strangers,
         "not_judged": len(lost),
         "failures": lost[:_SHOWN_FAILURES],
-        **({"accuracy_trials": trials} if trials else {}),
     }

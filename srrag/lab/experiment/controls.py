@@ -20,8 +20,6 @@ from srrag.lab.measure.scores import Figure, Scores, figure, only, score
 MOST = 200
 """Questions on which controls are judged, by hash; the systems are compared on the same ones."""
 PREFIX = "control: "
-_ANSWER = ("answer", "sentences", "claims", "guesses")
-"""Columns of an answer; the metrics of a judge that reads none do not depend on answers."""
 
 
 def wanted(terms: Terms) -> bool:
@@ -78,11 +76,10 @@ def unfit(
     citations test metrics that go by citations.
     """
     about = {
-        metric.name: metric.cites
+        metric.name: metric.of == "citations"
         for step in steps.values()
-        if set(step.reads) & set(_ANSWER)
         for metric in metrics_of(step)
-        if metric.better != "neither"
+        if metric.better != "neither" and metric.of != "evidence"
     }
     told: dict[str, str] = {}
     for name, cites in sorted(about.items()):

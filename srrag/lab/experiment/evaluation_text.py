@@ -53,9 +53,6 @@ def _system(summary: Mapping[str, Any], prefix: str) -> Iterator[str]:
         yield f"  {name}"
         yield from (line(*entry) for entry in figures["metrics"].items())
     yield from readable_chance(summary.get("chance", {}))
-    if trials := summary.get(f"{prefix}accuracy_trials"):
-        means = ", ".join(f"{value:.4f}" for value in trials["means"])
-        yield f"  answer_accuracy by trial: {means} (SD {trials['sd']:.4f})"
     if (curve := summary.get(f"{prefix}risk_coverage")) and curve["points"]:
         yield f"  confidence, AUROC {curve['auroc']:.3f}"
         for point in curve["points"]:

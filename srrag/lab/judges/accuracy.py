@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
-
-import numpy as np
-import pyarrow as pa
 
 from srrag.algo.entailment import THRESHOLD, entails, sentences
 from srrag.lab.measure.judgements import GRADED, Case, Judge, Judgement, Metric
@@ -107,23 +104,3 @@ class JudgeAccuracy(Judge):
                 continue
             value = sum(getattr(ACCURACY.worth, each.value.verdict) for each in pair) / 2
             yield ACCURACY.judged(case, item, value, " / ".join(e.value.reason for e in pair))
-
-
-def trial_means(judged: pa.Table) -> Mapping[str, Any] | None:
-    """The mean of each trial, and their standard deviation (n - 1).
-
-    None without two trials, and where the judge gave no rating that can be used.
-    """
-    trials: dict[str, list[float]] = {}
-    rated = False
-    for row in judged.select(["metric", "item", "value", "asked", "reject"]).to_pylist():
-        if row["metric"] == ACCURACY.name:
-            trials.setdefault(row["item"], []).append(row["value"])
-            rated |= row["asked"] and row["reject"] is None
-    means = [float(np.mean(values)) for _, values in sorted(trials.items())]
-    if len(means) < 2 or not rated:
-        return None
-    return {
-        "means": [round(value, 4) for value in means],
-        "sd": round(float(np.std(means, ddof=1)), 4),
-    }

@@ -24,9 +24,9 @@ _CITES = "an answer that cites evidence"
 _SENTENCES = "an answer with sentences"
 
 FAITHFULNESS = Metric("faithfulness", "an answer that makes claims")
-COVERAGE = Metric("citation_coverage", _SENTENCES, cites=True)
-SUPPORT = Metric("citation_support", _CITES, worth=GRADED, cites=True)
-CONTRADICTION = Metric("citation_contradiction", _CITES, "lower", worth=DENIED, cites=True)
+COVERAGE = Metric("citation_coverage", _SENTENCES, of="citations")
+SUPPORT = Metric("citation_support", _CITES, worth=GRADED, of="citations")
+CONTRADICTION = Metric("citation_contradiction", _CITES, "lower", worth=DENIED, of="citations")
 VALID = Metric("citation_valid", _SENTENCES)
 OUTSIDE = Metric("citations_outside", _CITES, "lower")
 

@@ -78,7 +78,7 @@ class MeasureClaims(Measure):
                 else:
                     yield metric.told(case, item, said)
         if case["claim_verdicts"]:
-            yield _of_response(case, case["claim_verdicts"])
+            yield RESPONSE.whole(case, case["claim_verdicts"], "right")
 
 
 def _groups(
@@ -99,12 +99,3 @@ def _groups(
     if None in inside:
         return (RELEVANT, IRRELEVANT), lost_support(case) or unknown("")
     return (IRRELEVANT,), None
-
-
-def _of_response(case: Case, said: Sequence[Mapping[str, Any]]) -> Judgement:
-    """Whether all are right; not judged if only those are open whose verdict is lost."""
-    known = [each["verdict"] == "full" for each in said if not each["fault"]]
-    lost = next((each["fault"] for each in said if each["fault"]), "")
-    if lost and all(known):
-        return RESPONSE.failed(case, "", Fault(lost, "a claim was not judged"))
-    return RESPONSE.judged(case, "", all(known), f"{sum(known)} of {len(said)} claims are right")

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from srrag.lab.judges.support import cited, unknown
 from srrag.lab.measure.judgements import MADE, Case, Judgement, Measure, Metric, must_have
-from srrag.llm.completion import Fault
 
 _NEEDS = "vital nuggets in the gold"
 
@@ -17,7 +16,7 @@ def _group(name: str, needs: str) -> Metric:
     return Metric(f"completeness_{name}", f"vital nuggets that {needs}", pooled=True, worth=MADE)
 
 
-RESPONSE = Metric("completeness_response", _NEEDS)
+RESPONSE = Metric("completeness_response", _NEEDS, worth=MADE)
 STATEMENTS = Metric("completeness", _NEEDS, worth=MADE)
 REFERENCED = _group("supported_referenced", "cited evidence supports")
 MISSED = _group("supported_missed", "only evidence not cited supports")
@@ -57,7 +56,7 @@ class MeasureCompleteness(Measure):
                 elif not (lost and case["missing"]):
                     yield metric.told(case, item, verdict)
         if said:
-            yield _of_response(case, said)
+            yield RESPONSE.whole(case, said, "made")
 
 
 def _groups(support: dict[str, Any], named: set[str]) -> Sequence[Metric]:
@@ -67,14 +66,3 @@ def _groups(support: dict[str, Any], named: set[str]) -> Sequence[Metric]:
     if not support["evidence_ids"]:
         return (UNSUPPORTED,)
     return (REFERENCED,) if named & set(support["evidence_ids"]) else (MISSED,)
-
-
-def _of_response(case: Case, said: Sequence[dict[str, Any]]) -> Judgement:
-    """Whether all are made; not judged if only those are open whose verdict is lost."""
-    if case["missing"]:
-        return RESPONSE.unanswered(case, "")
-    known = [each["verdict"] in ("full", "partial") for each in said if not each["fault"]]
-    lost = next((each["fault"] for each in said if each["fault"]), "")
-    if lost and all(known):
-        return RESPONSE.failed(case, "", Fault(lost, "a nugget was not judged"))
-    return RESPONSE.judged(case, "", all(known), f"{sum(known)} of {len(said)} are made")

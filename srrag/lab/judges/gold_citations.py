@@ -15,9 +15,9 @@ from srrag.lab.measure.judgements import JUDGEMENTS, Case, Judgement, Metric
 from srrag.lab.measure.retrieval import Qrels, read_qrels
 
 PRECISION = Metric(
-    "gold_citation_precision", "an answer that cites, and gold documents", cites=True
+    "gold_citation_precision", "an answer that cites, and gold documents", of="citations"
 )
-RECALL = Metric("gold_citation_recall", "gold documents", cites=True)
+RECALL = Metric("gold_citation_recall", "gold documents", of="citations")
 
 
 @dataclass(frozen=True, kw_only=True)

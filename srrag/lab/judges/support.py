@@ -246,12 +246,6 @@ def check_depth(depth: int | None) -> None:
         raise ValueError(f"depth is {depth}: 1 to {MOST} work")
 
 
-def best_pieces(case: Case, depth: int | None) -> list[dict[str, Any]]:
-    """The `depth` best pieces of evidence; None: all."""
-    found: list[dict[str, Any]] = case["evidence"][:depth]
-    return found
-
-
 def relevance(case: Case) -> Mapping[str, bool | None]:
     """Whether each piece of evidence supports a vital nugget.
 

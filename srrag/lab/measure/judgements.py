@@ -137,7 +137,7 @@ class Metric:
     Its value is the mean over questions of each question's mean, or the mean over all items if
     `pooled`. `needs` says what a question must have to count, `worth` what verdicts are worth.
     Where `better` is "neither" it describes answers: it is not tested, and no control is held
-    against it. `cites` says that other citations in the same answer would change it.
+    against it. `of` says what of an answer would have to differ for another value.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Metric:
     better: Literal["higher", "lower", "neither"] = "higher"
     pooled: bool = False
     worth: Worth = STRICT
-    cites: bool = False
+    of: Literal["answer", "citations", "evidence"] = "answer"
 
     @property
     def worst(self) -> float:
@@ -176,6 +176,19 @@ class Metric:
         """Make the judgement of an item whose judge gave no usable answer."""
         reject = {"stage": self.name, "reason": fault.kind, "detail": fault.detail}
         return self.judged(case, item, self.worst, f"not judged: {fault.kind}") | {"reject": reject}
+
+    def whole(self, case: Case, said: Sequence[Mapping[str, Any]], good: str) -> Judgement:
+        """Make the judgement of whether all verdicts are good, that is worth 1 in this metric.
+
+        It is not judged if only those are open that were lost.
+        """
+        known = [getattr(self.worth, each["verdict"]) == 1 for each in said if not each["fault"]]
+        lost = next((each["fault"] for each in said if each["fault"]), "")
+        if case["missing"]:
+            return self.unanswered(case, "")
+        if lost and all(known):
+            return self.failed(case, "", Fault(lost, "one was not judged"))
+        return self.judged(case, "", all(known), f"{sum(known)} of {len(said)} are {good}")
 
     def told(self, case: Case, item: str, said: Mapping[str, Any]) -> Judgement:
         """Make the judgement of an item from one of VERDICTS."""

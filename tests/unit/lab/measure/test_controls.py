@@ -9,7 +9,7 @@ from srrag.core.schema import empty_value
 from srrag.core.step import Place
 from srrag.lab.experiment.controls import joined, most_evidence, unfit
 from srrag.lab.judges.choice import JudgeChoice
-from srrag.lab.judges.length import MeasureLength
+from srrag.lab.judges.form import WORDS, MeasureForm
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.similarity import MeasureSimilarity
 from srrag.lab.measure.controls import ABSTAINS, CONTROLS, control_cases
@@ -126,19 +126,23 @@ def test_words_behind_the_budget_do_not_count() -> None:
     assert num_words(text) == 5
 
 
+def lengths(cases: pa.Table) -> dict[str, float]:
+    rows = MeasureForm().open(Place())(cases).to_pylist()
+    return {row["query_id"]: row["value"] for row in rows if row["metric"] == WORDS.name}
+
+
 def test_the_length_is_a_column_of_controls_and_no_metric_that_they_try() -> None:
     """Marks of citations are no words; an answer that failed has no length."""
     cases = [case("a"), case("b") | {"missing": "failed"}]
-    step = MeasureLength()
-    judged = step.open(Place())(pa.Table.from_pylist(cases, schema=CASES))
-    assert [(row["query_id"], row["value"]) for row in judged.to_pylist()] == [("a", 3.0)]
+    step = MeasureForm()
+    assert lengths(pa.Table.from_pylist(cases, schema=CASES)) == {"a": 3.0}
     said = {
-        name: [row["value"] for row in step.open(Place())(table).to_pylist()]
+        name: [*lengths(table).values()]
         for name, table in control_cases(pa.Table.from_pylist([case("a")], schema=CASES)).items()
     }
     assert said["echo"] == [3.0] and said["dump"] == [10.0] and said["always abstain"] == [7.0]
     words = [scores("answer_words", [9.0], "neither")]
-    assert not unfit([words], {"control: dump": words}, {"length": step})
+    assert not unfit([words], {"control: dump": words}, {"form": step})
 
 
 def test_controls_are_made_of_the_fullest_evidence() -> None:

@@ -13,7 +13,6 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 from srrag.core.step import Place
 from srrag.lab.judges.context import MeasureEvidence
 from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.judges.selection import MeasureSelection
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import figure, score
 from tests.judged import PASSAGE, case, verdicts
@@ -65,7 +64,7 @@ def test_selection_is_micro_averaged_precision_and_recall(seed: int) -> None:
     pairs = [flags(made) for made in cases]
     relevant = np.concatenate([pair[0] for pair in pairs])
     cited = np.concatenate([pair[1] for pair in pairs])
-    found = figures(MeasureSelection(), cases)
+    found = figures(MeasureEvidence(), cases)
     assert found["selection_precision"] == pytest.approx(precision_score(relevant, cited), abs=1e-4)
     assert found["selection_recall"] == pytest.approx(recall_score(relevant, cited), abs=1e-4)
 
