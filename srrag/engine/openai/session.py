@@ -24,6 +24,8 @@ from srrag.llm.completion import Fault
 from srrag.llm.loops import LoopWatch
 
 CONNECT_S = 10.0
+MOST_TIMES = 3
+"""Times `timeout_s` after which a call gets no further attempt."""
 
 
 def proxy_for(base_url: str) -> str | None:
@@ -146,7 +148,8 @@ class HttpSession:
         fault = replace(trouble.fault, detail=self._address.hide(trouble.fault.detail))
         # Retry refused connections until one succeeds or the circuit opens: an outage then ends
         # the run, which can be resumed, instead of failing rows.
-        spent = retries >= self._engine.max_retries and not trouble.refused
+        late = time.monotonic() - started >= MOST_TIMES * self._engine.timeout_s
+        spent = (late or retries >= self._engine.max_retries) and not trouble.refused
         ends = spent or not trouble.passing
         if trouble.hopeless:
             self._breaker.open(fault.detail)  # let answers in flight arrive: they are paid for

@@ -223,6 +223,14 @@ def test_a_stream_that_goes_on_ends_with_the_time_of_an_attempt(kind: str) -> No
     assert kept.tokens_out == protocol.estimate_tokens(kept.text), "it was paid for"
 
 
+def test_a_call_whose_attempts_all_hang_has_an_end() -> None:
+    began = time.monotonic()
+    with serve(Endpoint(faults="keep_alive@1-")) as endpoint, pytest.raises(CallError) as caught:
+        within(engine_at(endpoint.url, timeout_s=0.5, max_retries=50), lambda s: listen(s, []))
+    assert caught.value.fault.kind == "timeout" and time.monotonic() - began < 5
+    assert 3 <= endpoint.calls.total() <= 4
+
+
 def test_a_stream_longer_than_its_limit_is_cut_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(Endpoint(faults="endless@1-")) as endpoint:
         monkeypatch.setattr(LoopWatch, "loops", lambda *_: False)
