@@ -20,7 +20,7 @@ OF_A_PART = {
 OF_AN_ANSWER = {
     "index/lance_search.py": 1, "core/units.py": 2, "storage/mapped_table.py": 3,
     "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "systems/rasrag/search_tree.py": 1,
-    "core/hits.py": 1, "core/pipeline.py": 1, "answer/select/evidence.py": 3,
+    "core/hits.py": 1, "core/pipeline.py": 1,
     "lab/experiment/controls.py": 1,
     "systems/rethinking/filter_evidence.py": 1, "rerank/fuse_features.py": 2,
     "serve/graph_walk.py": 1,

@@ -1,24 +1,18 @@
 """The evidence block of a question: its best windows, few of one chunk (SR-RAG, Table S3)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from srrag.core.ids import evidence_id
+from srrag.core.rows import Row, with_columns
 from srrag.core.schema import EVIDENCE, LEFT_OUT
 from srrag.core.standing import HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-_TEXT = pa.string()
 
 
 class Windows(Protocol):
@@ -31,6 +25,17 @@ class Windows(Protocol):
     def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
         """Return EVIDENCE_COLUMNS, a row an id in the order given; ValueError for an unknown id."""
         ...
+
+
+class Hit(NamedTuple):
+    """A window of a ranking, with its chunk and grade and the publication status of its paper."""
+
+    unit_id: str
+    score: float
+    chunk: str
+    grade: str
+    standing: str
+    link: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,147 +101,100 @@ class SelectEvidence(Step):
         known = standings or Standings(None)
 
         def run(batch: pa.Table) -> pa.Table:
-            hits = batch.column("hits").combine_chunks()
-            rows = pc.list_parent_indices(hits).to_numpy().astype(np.int64)
-            flat = hits.flatten()
-            ids = pc.struct_field(flat, "unit_id")
-            listed = ids.to_pylist()
-            said = windows.take(listed, ("parent_id", "grade", "doc_id"))
-            ranks = pc.struct_field(flat, "rank").to_numpy().astype(np.int64)
-            scores = pc.struct_field(flat, "score")
-            values = scores.to_numpy().astype(np.float64)
-            told, links = known.find(said["doc_id"].to_pylist())
-            hidden = np.zeros(len(rows), bool)
-            if self.status == "hide":
-                hidden |= np.array([each in HIDDEN for each in told], bool)
-                if "superseded" in told:
-                    found = windows.take_evidence(listed)["pmid"].to_pylist()
-                    hidden |= _succeeded(rows, told, links, found)
-            kept = self._select(rows, ranks, values, said, np.ones(len(rows), bool))
-            gone = kept[hidden[kept]]
-            if gone.size:
-                kept = self._select(rows, ranks, values, said, ~hidden)
-
-            def taken(places: Ints) -> pa.Table:
-                units = windows.take_evidence([listed[n] for n in places])
-                units = units.append_column("standing", pa.array([told[n] for n in places], _TEXT))
-                return units.append_column(
-                    "standing_link", pa.array([links[n] for n in places], _TEXT)
-                )
-
-            evidence = _lists(taken(kept), scores.take(pa.array(kept)), rows[kept], batch.num_rows)
-            left_out = _papers(taken(gone), rows[gone], batch.num_rows)
-            return _with_column(_with_column(batch, "evidence", evidence), "left_out", left_out)
+            blocks = [self._block(hits, windows) for hits in _rankings(batch, windows, known)]
+            taken = [hit for kept, gone in blocks for hit in (*kept, *gone)]
+            units = windows.take_evidence([hit.unit_id for hit in taken]).to_pylist()
+            items = iter([_item(*each) for each in zip(taken, units, strict=True)])
+            rows = [
+                {
+                    "evidence": [next(items) for _ in kept],
+                    "left_out": _papers([next(items) for _ in gone]),
+                }
+                for kept, gone in blocks
+            ]
+            return with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
 
         return run
 
-    def _select(
-        self, rows: Ints, ranks: Ints, scores: Floats, said: pa.Table, allowed: NDArray[np.bool_]
-    ) -> Ints:
-        """Positions of the allowed hits that make the blocks, by row and rank."""
-        good = allowed if self.min_score is None else allowed & (scores >= self.min_score)
-        some = np.flatnonzero(good)
-        chunks = _codes(said.column("parent_id"))
-        pool = some[limit(rows[some], ranks[some], chunks[some], self.max_per_chunk)]
-        kept = pool[_occurrence(rows[pool], np.zeros(len(pool), np.int64)) < self.k]
-        if self.quota == 0:
-            return kept
-        wanted = np.asarray(pc.equal(said.column("grade"), self.quota_grade))
-        blocks = [kept[:0]]
-        for row in np.unique(rows[kept]):
-            block, others = kept[rows[kept] == row], np.setdiff1d(pool[rows[pool] == row], kept)
-            others = others[np.argsort(ranks[others], kind="stable")]
-            blocks.append(fill_quota(block, others, wanted, scores, self.quota, self.quota_margin))
-        return np.concatenate(blocks)
+    def _block(self, hits: list[Hit], windows: Windows) -> tuple[list[Hit], list[Hit]]:
+        """The block of a question, and what would be in it but must not be cited."""
+        kept = self._taken(hits)
+        if self.status == "show":
+            return kept, []
+        hidden = {hit.unit_id for hit in hits if hit.standing in HIDDEN}
+        if any(hit.standing == "superseded" for hit in hits):
+            pmids = windows.take_evidence([hit.unit_id for hit in hits])["pmid"].to_pylist()
+            later = {f"pmid:{pmid}" for pmid in pmids if pmid}
+            hidden |= {h.unit_id for h in hits if h.standing == "superseded" and h.link in later}
+        gone = [hit for hit in kept if hit.unit_id in hidden]
+        return self._taken([h for h in hits if h.unit_id not in hidden]) if gone else kept, gone
+
+    def _taken(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits, best first, that make the block."""
+        good = [hit for hit in hits if self.min_score is None or hit.score >= self.min_score]
+        pool = limit(good, self.max_per_chunk)
+        return fill_quota(
+            pool[: self.k], pool[self.k :], self.quota_grade, self.quota, self.quota_margin
+        )
 
 
-def limit(rows: Ints, ranks: Ints, chunks: Ints, max_per_chunk: int) -> Ints:
-    """Return the positions of the first `max_per_chunk` hits of each chunk, by row and rank.
-
-    `rows` is the question of each hit, `ranks` its place in that question's ranking (equal ones
-    keep their order), `chunks` the number of its chunk.
-    """
-    order = np.lexsort((np.arange(len(rows)), ranks, rows))
-    kept: Ints = order[_occurrence(rows[order], chunks[order]) < max_per_chunk]
+def limit(hits: Sequence[Hit], max_per_chunk: int) -> list[Hit]:
+    """Return the first `max_per_chunk` hits of each chunk, in order."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for hit in hits:
+        seen[hit.chunk] += 1
+        if seen[hit.chunk] <= max_per_chunk:
+            kept.append(hit)
     return kept
 
 
 def fill_quota(
-    block: Ints, others: Ints, wanted: NDArray[np.bool_], scores: Floats, quota: int, margin: float
-) -> Ints:
-    """Fill the quota of a block, best first, with the best wanted ones of the `others`.
+    block: Sequence[Hit], others: Sequence[Hit], grade: str, quota: int, margin: float
+) -> list[Hit]:
+    """Fill the quota of a block, best first, with the best of the `others` that have the grade.
 
-    Each replaces the last unwanted one of the block and goes to its end, unless it scores more than
+    Each replaces the last one of another grade and goes to the end, unless it scores more than
     `margin` below the one that it would replace.
     """
-    outside = others[wanted[others]]
-    while outside.size and wanted[block].sum() < quota:
-        last = np.flatnonzero(~wanted[block])[-1]
-        if scores[outside[0]] < scores[block[last]] - margin:
+    block = [*block]
+    for hit in others:
+        if sum(each.grade == grade for each in block) >= quota:
             break
-        block = np.append(np.delete(block, last), outside[0])
-        outside = outside[1:]
+        if hit.grade == grade:
+            last = max(n for n, each in enumerate(block) if each.grade != grade)
+            if hit.score < block[last].score - margin:
+                break
+            block = [*block[:last], *block[last + 1 :], hit]
     return block
 
 
-def _occurrence(rows: Ints, codes: Ints) -> Ints:
-    """Count for each position how often its pair occurred before."""
-    by_pair = np.lexsort((np.arange(len(rows)), codes, rows))
-    first = np.ones(len(rows), bool)
-    first[1:] = (np.diff(rows[by_pair]) != 0) | (np.diff(codes[by_pair]) != 0)
-    positions = np.arange(len(rows))
-    begins = np.maximum.accumulate(np.where(first, positions, 0))
-    seen = np.empty(len(rows), np.int64)
-    seen[by_pair] = positions - begins
-    return seen
+def _rankings(batch: pa.Table, windows: Windows, known: Standings) -> list[list[Hit]]:
+    """The hits of each question, best first."""
+    found = batch["hits"].to_pylist()
+    rankings = [sorted(hits or (), key=lambda hit: hit["rank"]) for hits in found]
+    flat = [hit for hits in rankings for hit in hits]
+    said = windows.take([hit["unit_id"] for hit in flat], ("parent_id", "grade", "doc_id"))
+    columns = (said["parent_id"].to_pylist(), said["grade"].to_pylist())
+    told = zip(flat, *columns, *known.find(said["doc_id"].to_pylist()), strict=True)
+    hits = iter([Hit(hit["unit_id"], hit["score"], *rest) for hit, *rest in told])
+    return [[next(hits) for _ in ranking] for ranking in rankings]
 
 
-def _codes(column: pa.ChunkedArray) -> Ints:
-    encoded = column.combine_chunks().dictionary_encode()
-    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+def _item(hit: Hit, unit: Row) -> Row:
+    return unit | {
+        "evidence_id": evidence_id("window", hit.unit_id, unit["text"]),
+        "kind": "window",
+        "score": hit.score,
+        "standing": hit.standing,
+        "standing_link": hit.link,
+    }
 
 
-def _lists(units: pa.Table, scores: pa.Array, rows: Ints, num_rows: int) -> pa.Array:
-    """The evidence column: the units of each row, which come sorted by row."""
-    ids = zip(units.column("unit_id").to_pylist(), units.column("text").to_pylist(), strict=True)
-    columns = {name: units.column(name) for name in units.column_names if name != "parent_id"}
-    columns["evidence_id"] = pa.array([evidence_id("window", *each) for each in ids], pa.string())
-    columns["kind"] = pa.array(["window"] * units.num_rows, pa.string())
-    columns["score"] = scores
-    item = EVIDENCE.value_type
-    arrays = [
-        columns[field.name].combine_chunks().cast(field.type)
-        if isinstance(columns[field.name], pa.ChunkedArray)
-        else columns[field.name].cast(field.type)
-        for field in item
-    ]
-    values = pa.StructArray.from_arrays(arrays, fields=list(item))
-    offsets = np.searchsorted(rows, np.arange(num_rows + 1)).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), values, type=EVIDENCE)
-
-
-def _succeeded(
-    rows: Ints, told: Sequence[str], links: Sequence[str], pmids: Sequence[str]
-) -> NDArray[np.bool_]:
-    """Whether each hit is of a paper whose later version was found for the same question."""
-    found = {(row, f"pmid:{pmid}") for row, pmid in zip(rows.tolist(), pmids, strict=True) if pmid}
-    pairs = zip(rows.tolist(), told, links, strict=True)
-    return np.array([t == "superseded" and (row, link) in found for row, t, link in pairs], bool)
-
-
-def _papers(units: pa.Table, rows: Ints, num_rows: int) -> pa.Array:
-    """The LEFT_OUT column: each paper once a question."""
-    names = [field.name for field in LEFT_OUT.value_type]
-    found: list[list[dict[str, str]]] = [[] for _ in range(num_rows)]
-    for row, paper in zip(rows.tolist(), units.select(names).to_pylist(), strict=True):
-        if paper not in found[row]:
-            found[row].append(paper)
-    return pa.array(found, LEFT_OUT)
-
-
-def _with_column(batch: pa.Table, name: str, column: pa.Array) -> pa.Table:
-    field = pa.field(name, column.type, nullable=False)
-    if name in batch.column_names:
-        return batch.set_column(batch.column_names.index(name), field, column)
-    return batch.append_column(field, column)
+def _papers(items: Sequence[Row]) -> list[Row]:
+    """Each paper once, as LEFT_OUT names it."""
+    papers: list[Row] = []
+    for item in items:
+        paper = {field.name: item[field.name] for field in LEFT_OUT.value_type}
+        papers += [] if paper in papers else [paper]
+    return papers

@@ -1,12 +1,11 @@
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.answer.select.evidence import SelectEvidence, fill_quota, limit
+from srrag.answer.select.evidence import Hit, SelectEvidence, fill_quota
 from srrag.core.ids import content_id, evidence_id
 from srrag.core.schema import EVIDENCE, HITS
 from srrag.core.standing import Standings
@@ -63,8 +62,12 @@ def test_defaults_are_those_of_table_s3() -> None:
 
 
 def test_the_limit_goes_by_rank_within_a_question() -> None:
-    rows, ranks = np.array([1, 0, 0, 1, 0]), np.array([1, 3, 1, 2, 2])
-    assert limit(rows, ranks, np.zeros(5, np.int64), 2).tolist() == [2, 4, 0, 3]
+    hits = [
+        {"unit_id": f"w{n}", "score": 0.0, "rank": rank} for n, rank in ((0, 3), (1, 1), (2, 2))
+    ]
+    table = pa.table({"text": ["", ""], "hits": pa.array([hits, hits[:2]], HITS)})
+    found = SelectEvidence(max_per_chunk=2).bind(ThreeChunks())(table)["evidence"].to_pylist()
+    assert [[item["unit_id"] for item in row] for row in found] == [["w1", "w2"], ["w1", "w0"]]
 
 
 def test_windows_below_the_floor_are_left_out() -> None:
@@ -122,19 +125,18 @@ def test_a_chunk_gives_no_more_for_the_quota() -> None:
 )  # fmt: skip
 def test_what_a_quota_keeps(wanted: list[bool], k: int, quota: int, margin: float) -> None:
     """As many windows as before, best first, none lost of those wanted, none far below the cut."""
-    scores = -np.arange(len(wanted), dtype=float)
-    every, mask = np.arange(len(wanted)), np.array(wanted)
-    block = fill_quota(every[:k], every[k:], mask, scores, min(quota, k), margin)
-    assert len(block) == min(k, len(wanted))
-    assert (np.diff(block) > 0).all()
-    assert set(every[:k][mask[:k]]) <= set(block)
-    assert mask[block].sum() <= max(mask[:k].sum(), quota)
-    gone = np.setdiff1d(every[:k], block)
-    came = np.setdiff1d(block, every[:k])
-    assert not mask[gone].any()
-    assert all(
-        scores[new] >= scores[old] - margin for new, old in zip(came, gone[::-1], strict=True)
-    )
+    every = [
+        Hit(f"w{n}", -float(n), "", "A" if each else "C", "", "") for n, each in enumerate(wanted)
+    ]
+    before = every[:k]
+    block = fill_quota(before, every[k:], "A", min(quota, k), margin)
+    assert len(block) == len(before)
+    assert sorted(block, key=lambda hit: -hit.score) == block
+    gone, came = ([hit for hit in a if hit not in b] for a, b in ((before, block), (block, before)))
+    num_before = sum(hit.grade == "A" for hit in before)
+    assert sum(hit.grade == "A" for hit in block) <= max(num_before, quota)
+    assert all(hit.grade == "C" for hit in gone)
+    assert all(new.score >= old.score - margin for new, old in zip(came, gone[::-1], strict=True))
 
 
 def test_evidence_carries_what_the_index_says() -> None:
