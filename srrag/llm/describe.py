@@ -50,8 +50,10 @@ class Described:
     prompt_chars: int = field(default=0)
 
 
-def describe(topics: Sequence[Topic], answer: Answers, max_chars: int) -> Described:
-    """Describe each topic by prompts of at most `max_chars` characters of facts.
+def describe(
+    topics: Sequence[Topic], answer: Answers, max_chars: int, file: PromptFile = PROMPT
+) -> Described:
+    """Describe each topic by prompts of `file`, of at most `max_chars` characters of facts.
 
     If the facts exceed one prompt, each portion is described first, then the summaries of the
     portions, until one prompt holds them all. The prompts of a round are asked together.
@@ -64,7 +66,7 @@ def describe(topics: Sequence[Topic], answer: Answers, max_chars: int) -> Descri
             for facts in split(topic.facts, max_chars):
                 owners.append(number)
                 portions.append(Topic(topic.keywords, facts))
-        prompts = [render(portion, row) for row, portion in enumerate(portions)]
+        prompts = [render(portion, row, file) for row, portion in enumerate(portions)]
         answers = answer(portions, prompts)
         result.calls += len(prompts)
         result.prompt_chars += sum(len(p.system) + len(p.user) for p in prompts)
@@ -99,14 +101,14 @@ def split(facts: Sequence[str], max_chars: int) -> list[list[str]]:
     return portions
 
 
-def render(topic: Topic, row: int) -> Prompt:
+def render(topic: Topic, row: int, file: PromptFile = PROMPT) -> Prompt:
     """Render the prompt of a topic whose facts fit into one."""
     facts = _items([_cut(fact) for fact in topic.facts])
     return Prompt(
         row=row,
         slot="describe",
-        system=PROMPT.system(max_words=MAX_SUMMARY_WORDS),
-        user=PROMPT.user(keywords=quoted(list(topic.keywords)), facts=facts),
+        system=file.system(max_words=MAX_SUMMARY_WORDS),
+        user=file.user(keywords=quoted(list(topic.keywords)), facts=facts),
         schema=Description,
         max_tokens=MAX_TOKENS,
     )

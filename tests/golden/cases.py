@@ -48,6 +48,7 @@ from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
 from srrag.systems.ideprag.features import ExtractFeatures
 from srrag.systems.ideprag.findings import ExtractFindings
 from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.ideprag.topic_summaries import PROMPT as TOPIC_PROMPT
 from srrag.systems.rethinking import rationale
 from tests.golden.bench_cases import BENCH_CASES
 from tests.golden.judge_cases import JUDGE_CASES
@@ -226,6 +227,12 @@ def described(fill: Fill) -> list[Prompt]:
     return [describe.render(describe.Topic(keywords, facts), 0)]
 
 
+def topic(fill: Fill) -> list[Prompt]:
+    facts = [fill(PASSAGE), "Stretching relieves plantar heel pain."]
+    asked = describe.Topic((fill("Heel pain"), "treatment"), facts)
+    return [describe.render(asked, 0, TOPIC_PROMPT)]
+
+
 def summarise_documents(fill: Fill) -> list[Prompt]:
     table = rows(
         pa.schema([*QUESTIONS, pa.field("documents", EVIDENCE)]),
@@ -291,6 +298,7 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "ircot": reflected,
     "describe_community": described,
     "document_keywords": document_keywords,
+    "topic": topic,
     "findings": findings,
     "search_words": search_words,
     "features": features,

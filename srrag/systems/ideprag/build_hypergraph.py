@@ -25,14 +25,14 @@ from srrag.core.step import Build, Place, PreviousVersion
 from srrag.index.mentions import WindowSpans
 from srrag.index.parts import unpack_vectors
 from srrag.llm.completion import Engine, Rules
-from srrag.llm.describe import PROMPT, answers_of
+from srrag.llm.describe import answers_of
 from srrag.llm.descriptions import DESCRIPTIONS, write_descriptions
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary, key, tokens_of
 from srrag.storage.arrow_file import map_table, save_table
 from srrag.storage.read_live import read_live
 from srrag.systems.ideprag.incidence import HyperTopics, topic_weights, topics_of
-from srrag.systems.ideprag.topic_summaries import known_descriptions, summarise
+from srrag.systems.ideprag.topic_summaries import PROMPT, known_descriptions, summarise
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]

@@ -43,7 +43,7 @@ class RerankAttention(Step):
     units: str = "units"
     into: str = "hits"
 
-    reads: ClassVar[tuple[str, ...]] = ("topics", "features", "query_vector")
+    reads: ClassVar[tuple[str, ...]] = ("topics", "features")
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown form or impossible numbers."""
@@ -80,10 +80,9 @@ class RerankAttention(Step):
             features = batch["features"].to_pylist()
             told = sorted({f["text"] for row in features for f in row if f["evidence"] < 0})
             vectors = {text: model.encode([text])[0] for text in told}
-            topics, queries = batch["topics"].to_pylist(), batch["query_vector"].to_pylist()
             found = [
-                self._row([each["topic"] for each in row], given, query, graph, vectors)
-                for row, given, query in zip(topics, features, queries, strict=True)
+                self._row([each["topic"] for each in row], given, graph, vectors)
+                for row, given in zip(batch["topics"].to_pylist(), features, strict=True)
             ]
             columns = (
                 pa.array([len(pieces) * len(given) for (pieces, _), given
@@ -98,7 +97,7 @@ class RerankAttention(Step):
         return run
 
     def _row(
-        self, topics: Sequence[int], features: Sequence[Mapping[str, Any]], query: bytes,
+        self, topics: Sequence[int], features: Sequence[Mapping[str, Any]],
         graph: Hypergraph, encoded: Vectors,
     ) -> tuple[Ints, Floats]:  # fmt: skip
         """The pieces of a question's topics, best first, with their scores."""
@@ -115,8 +114,7 @@ class RerankAttention(Step):
             ]
         )
         useful = np.array([each["score"] for each in features])
-        own = vectors @ np.frombuffer(query, np.float32)
-        scores = attention_scores(vectors @ given.T, useful, self.form, self.temperature, own)
+        scores = attention_scores(vectors @ given.T, useful, self.form, self.temperature)
         order = np.lexsort((pieces, -np.round(scores, SCORE_DECIMALS)))
         return pieces[order], scores[order]
 

@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.ids import content_id
 from srrag.core.schema import TOPICS
 from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import key
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
-from srrag.systems.ideprag.incidence import expected_visits, sampled_visits
+from srrag.systems.ideprag.incidence import expected_visits
 
 Floats = npt.NDArray[np.float32]
 _DECIMALS = 5
@@ -30,9 +29,8 @@ class SearchTopics(Step):
 
     Each search word is linked to the entity of that name, and to the nearest names, up to `nearest`
     in all (n_m; the paper tries 1, 3 and 5). With `asked`, the question itself is also linked to
-    its nearest name. The walk takes `steps` (α) steps from entity to topic and back. Its expected
-    visits are computed; `sampled` draws `walks` (β) walks, seeded by the question, as the paper
-    does. Neither α nor β is published.
+    its nearest name. The walk takes `steps` (α, not published) steps from entity to topic and back.
+    The paper counts the visits of drawn walks; here their expectation is computed.
 
     `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which the paper lacks;
     with 0, only visits count (Eq. 8). The first `shown` topics have their text, for a model to
@@ -45,15 +43,13 @@ class SearchTopics(Step):
     nearest: int = 1
     asked: bool = True
     steps: int = 3
-    walks: int = 1000
-    sampled: bool = False
     topics: int = 150
     guide: float = 4.0
     shown: int = 60
     graph: str = "hypergraph"
     version: ClassVar[int] = 2
 
-    reads: ClassVar[tuple[str, ...]] = ("text", "search_words", "query_vector")
+    reads: ClassVar[tuple[str, ...]] = ("search_words", "query_vector")
     writes: ClassVar[pa.Schema] = pa.schema(
         [
             pa.field("linked", pa.list_(pa.string()), nullable=False),
@@ -63,7 +59,7 @@ class SearchTopics(Step):
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible numbers."""
-        for name in ("nearest", "steps", "walks", "topics"):
+        for name in ("nearest", "steps", "topics"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: at least 1")
         if not 0 <= self.guide <= 100 or self.shown < 0:
@@ -84,12 +80,11 @@ class SearchTopics(Step):
             words = batch["search_words"].to_pylist()
             vectors = self._encoded(words, graph, model)
             linked, found = [], []
-            texts, queries = batch["text"].to_pylist(), batch["query_vector"].to_pylist()
-            for text, named, packed in zip(texts, words, queries, strict=True):
+            for named, packed in zip(words, batch["query_vector"].to_pylist(), strict=True):
                 query = np.frombuffer(packed, np.float32)
                 entities = self._linked(named, query, graph, vectors)
                 linked.append(graph.entities["name"].take(pa.array(entities, pa.int64())))
-                found.append(self._topics(text, query, entities, graph))
+                found.append(self._topics(query, entities, graph))
             lists = [each.to_pylist() for each in linked]
             columns = (pa.array(lists, pa.list_(pa.string())), pa.array(found, TOPICS))
             for item, column in zip(self.writes, columns, strict=True):
@@ -120,9 +115,9 @@ class SearchTopics(Step):
         return list(dict.fromkeys(found))
 
     def _topics(
-        self, text: str, query: Floats, entities: Sequence[int], graph: Hypergraph
+        self, query: Floats, entities: Sequence[int], graph: Hypergraph
     ) -> list[dict[str, Any]]:
-        visits = self._visits(text, entities, graph)
+        visits = self._visits(entities, graph)
         pool = np.flatnonzero(visits)
         order = np.lexsort((pool, -np.round(visits[pool], 9)))
         pool = pool[order][: _POOLED * self.topics]
@@ -141,15 +136,11 @@ class SearchTopics(Step):
             )
         ]  # fmt: skip
 
-    def _visits(self, text: str, entities: Sequence[int], graph: Hypergraph) -> Floats:
+    def _visits(self, entities: Sequence[int], graph: Hypergraph) -> Floats:
         seeds = np.zeros(graph.entities.num_rows, np.float32)
         seeds[list(entities)] = 1.0
         seeds[graph.topics_of_entity == 0] = 0.0
-        if not self.sampled:
-            return expected_visits(graph.to_topic, graph.to_entity, seeds, self.steps)
-        rng = np.random.default_rng(int(content_id(text)[:16], 16))
-        walk = (graph.to_topic, graph.to_entity, seeds, self.steps, self.walks, rng)
-        return sampled_visits(*walk)
+        return expected_visits(graph.to_topic, graph.to_entity, seeds, self.steps)
 
 
 def _nearest(vector: Floats, graph: Hypergraph, most: int) -> list[int]:

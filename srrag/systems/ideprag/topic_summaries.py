@@ -11,10 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.core.ids import content_id
+from srrag.llm.completion import PromptFile
 from srrag.llm.describe import Answers, Description, Topic, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions
 from srrag.systems.ideprag.incidence import HyperTopics
 
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md")
 BATCH = 256
 
 
@@ -69,7 +71,7 @@ def summarise(
         asked = [n for n, key in zip(batch, keys, strict=True) if key not in known]
         facts = [_facts(_members(topics, n), int(central[n]), findings) for n in asked]
         told = [Topic(heads[n], each) for n, each in zip(asked, facts, strict=True)]
-        part = describe(told, answer, max_chars)
+        part = describe(told, answer, max_chars, PROMPT)
         new = dict(zip(asked, part.found, strict=True))
         total.calls += part.calls
         total.unanswered += sum(each is None for each in part.found)

@@ -10,9 +10,7 @@ from srrag.core.schema import FEATURES, TOPICS
 from srrag.core.step import Place
 from srrag.systems.ideprag.attention_scores import FORMS, attention_scores
 from srrag.systems.ideprag.rerank_attention import RerankAttention
-from tests.unit.index.small_graph import graph_of, small_place, vector_of
-
-QUESTION = "Does aspirin treat fever?"
+from tests.unit.index.small_graph import graph_of, small_place
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,6 @@ def asked(*rows: tuple[list[int], list[tuple[str, float, int]]]) -> pa.Table:
         {
             "topics": pa.array([[{**blank, "topic": t} for t in each] for each, _ in rows], TOPICS),
             "features": pa.array(features, FEATURES),
-            "query_vector": [vector_of(QUESTION).tobytes()] * len(rows),
         }
     )
 
@@ -55,7 +52,7 @@ def test_pieces_have_the_scores_of_their_form_and_windows_those_of_their_best(
     vectors = graph.evidence_vectors
     expected = attention_scores(
         vectors[pieces] @ vectors[[pieces[0], pieces[-1]]].T,
-        np.array([8.0, 3.0]), form, 0.5, vectors[pieces] @ vector_of(QUESTION),
+        np.array([8.0, 3.0]), form, 0.5,
     )  # fmt: skip
     assert row["pairs_scored"] == 2 * len(pieces)
     scores = {each["evidence"]: each["score"] for each in row["ranked_findings"]}

@@ -157,7 +157,7 @@ def test_a_model_summarises_topics_and_an_update_asks_for_new_evidence_alone(
         assert topic["text"] == f"{name}: {label}. What all of it says."
     evidence = Hypergraph(tmp_path / "former").evidence["text"].to_pylist()
     for topic, prompt in zip(topics, client.asked, strict=True):
-        facts = prompt.user.partition("Facts, one a line:")[2].strip().splitlines()
+        facts = prompt.user.partition("Evidence, one piece a line:")[2].strip().splitlines()
         assert facts[0] == f"- {json.dumps(evidence[topic['central']])}"
         assert names[topic["entity"]] in prompt.user
         assert topic["label"] in prompt.user
@@ -183,6 +183,6 @@ def test_a_topic_without_an_answer_shows_its_most_central_evidence(tmp_path: Pat
 def test_the_prompt_is_of_the_identity_only_if_a_model_is_asked(tmp_path: Path) -> None:
     vocabulary = Vocabulary(folder=str(vocabulary_folder(tmp_path)))
     assert build_of(vocabulary).identity() == {}
-    assert list(build_of(vocabulary, engine=Model()).identity()) == ["describe_community.md"]
+    assert list(build_of(vocabulary, engine=Model()).identity()) == ["topic.md"]
     with pytest.raises(ValueError, match="max_chars is 10"):
         build_of(vocabulary, max_chars=10)

@@ -6,7 +6,6 @@ from scipy import sparse
 
 from srrag.systems.ideprag.incidence import (
     expected_visits,
-    sampled_visits,
     topic_weights,
     topics_of,
     transition,
@@ -66,21 +65,6 @@ def test_the_expected_visits_are_those_of_dense_matrices() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     assert found.sum() == pytest.approx(2.0)
     assert not expected_visits(to_topic, to_entity, np.zeros(3, np.float32), 3).any()
-
-
-def test_sampled_walks_agree_with_their_expectation() -> None:
-    _, to_topic, to_entity = graph()
-    seeds = np.array([1.0, 0.0, 0.0], np.float32)
-    draw = np.random.default_rng(0)
-    one = sampled_visits(to_topic, to_entity, seeds, 1, 20_000, draw)
-    np.testing.assert_allclose(one, expected_visits(to_topic, to_entity, seeds, 1), atol=0.02)
-    three = sampled_visits(to_topic, to_entity, seeds, 3, 20_000, draw)
-    assert (three <= expected_visits(to_topic, to_entity, seeds, 3) + 0.02).all()
-    assert three.sum() > one.sum() + 0.2, "a walk comes by more topics the longer it is"
-    two = np.array([2.0, 0.0, 1.0], np.float32)
-    found = sampled_visits(to_topic, to_entity, two, 1, 20_000, draw)
-    np.testing.assert_allclose(found, expected_visits(to_topic, to_entity, two, 1), atol=0.02)
-    assert not sampled_visits(to_topic, to_entity, 0 * seeds, 3, 10, draw).any()
 
 
 def test_a_walk_that_cannot_go_on_visits_nothing_more() -> None:

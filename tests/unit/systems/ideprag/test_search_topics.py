@@ -89,25 +89,14 @@ def test_a_name_that_the_graph_lacks_is_linked_to_the_nearest(at: Place) -> None
 
 def test_words_that_name_nothing_find_nothing_and_a_row_stands_alone(at: Place) -> None:
     questions = [("Does aspirin help?", ["aspirin"]), ("Nothing", []), ("Fever?", ["fever"])]
-    for step in (PLAIN, SearchTopics(), replace(PLAIN, sampled=True)):
+    for step in (PLAIN, SearchTopics()):
         whole = found(step, at, *questions)
         assert whole == [row for each in questions for row in found(step, at, each)]
         if not step.asked:
             assert whole[1]["topics"] == whole[1]["linked"] == []
 
 
-def test_drawn_walks_tend_to_the_expectation(at: Place) -> None:
-    """Walks of one step visit one topic each, so that shares of walks are expected visits."""
-    one = replace(PLAIN, steps=1)
-    (expected,) = found(one, at, ("?", ["fever", "aspirin"]))
-    (drawn,) = found(replace(one, sampled=True, walks=20_000), at, ("?", ["fever", "aspirin"]))
-    visits = {t["topic"]: t["visits"] for t in expected["topics"]}
-    assert {t["topic"]: t["visits"] for t in drawn["topics"]} == pytest.approx(visits, abs=0.02)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"nearest": 0}, {"steps": 0}, {"walks": 0}, {"topics": 0}, {"guide": -1.0}]
-)
+@pytest.mark.parametrize("fields", [{"nearest": 0}, {"steps": 0}, {"topics": 0}, {"guide": -1.0}])
 def test_settings_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         SearchTopics(**fields)
