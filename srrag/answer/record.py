@@ -6,7 +6,7 @@ leaves out, and why, beside its renderer (`tests/contract/test_faces.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self
@@ -14,25 +14,28 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, TypeAdapter
 
 from srrag.answer.clinical.summary import ClinicalReading
+from srrag.answer.evidence import (
+    DESCRIBED,
+    Evidence,
+    LeftOutPaper,
+    Paper,
+    evidence_of,
+    made,
+    papers_of,
+)
 from srrag.answer.provenance import StepTime, expansion, step_times, why
 from srrag.answer.support.settle_checks import support_line
-from srrag.core.grades import STUDIES
-from srrag.core.schema import EVIDENCE, FINDING_KINDS, empty_value
-from srrag.core.standing import mark, standing_note
+from srrag.core.standing import standing_note
 from srrag.core.units import Units
 
 Row = dict[str, Any]
+_SAME = ("answer", "state", "verdict", "missing", "model")
+"""Columns that are fields as they are."""
 State = Literal["answered", "partly", "not"]
 Verdict = Literal["yes", "no", "no difference", "mixed", "unclear", ""]
 Part = Literal["answer", "evidence", "limits"]
 FindingKind = Literal["result", "recommendation", "planned", "background", "method"]
 NoteKind = Literal["publication", "difference", "evidence", "support", "degraded"]
-
-_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-_ITEM = {field.name: empty_value(field.type) for field in EVIDENCE.value_type} | {
-    "kind": "window", "char_start": -1, "char_end": -1,
-}  # fmt: skip
-"""What evidence of an older version lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,103 +66,6 @@ class AnswerFinding:
     number: int
     start: int
     end: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvidenceQuote:
-    """A stretch of the evidence's text, verbatim, and the parts of the question that it states."""
-
-    char_start: int
-    char_end: int
-    text: str
-    reason: str = ""
-    parts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvidenceMismatch:
-    """Where evidence is about other people (P) or another intervention (I) than was asked."""
-
-    part: str
-    asked: str
-    found: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextbookFigure:
-    """A figure of a textbook; the image is the name of its file, "" if the text gives none."""
-
-    name: str
-    caption: str
-    image: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """A window of a document, or what was made of one, by the number that citations use."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
-    number: int
-    kind: str = "window"
-    """window, document, bullet, summary or finding"""
-    evidence_id: str = ""
-    unit_id: str = ""
-    doc_id: str = ""
-    title: str = ""
-    section: str = ""
-    char_start: int = -1
-    """where the text begins in its document, -1 if reworded"""
-    char_end: int = -1
-    text: str = ""
-    year: int = 0
-    grade: str = ""
-    """A (best) to E, "" for none"""
-    study: str = ""
-    """the kind of study that the grade stands for"""
-    grade_source: str = ""
-    """what the grade was read from"""
-    source: str = ""
-    source_id: str = ""
-    pmid: str = ""
-    score: float = 0.0
-    standing: str = ""
-    """in the literature: ok, retracted, concern, …; "" if the build did not look"""
-    standing_link: str = ""
-    """the paper that says so, as pmid:… or doi:…"""
-    quotes: tuple[EvidenceQuote, ...] = ()
-    mismatches: tuple[EvidenceMismatch, ...] = ()
-    figures: tuple[TextbookFigure, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Paper:
-    """A paper with the numbers of the evidence that is from it."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
-    numbers: tuple[int, ...]
-    cited: bool
-    title: str
-    year: int
-    source_id: str
-    pmid: str
-    grade: str
-    study: str
-    status: str
-    """what a reader must know of its publication, as "retracted (PMID 1)"; "" for nothing"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeftOutPaper:
-    """A paper that was found but must not be cited: retracted, deleted, superseded."""
-
-    doc_id: str
-    source_id: str
-    pmid: str
-    title: str
-    standing: str
-    standing_link: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +111,7 @@ class FailedStep:
 class AnswerRecord:
     """An answer with all that it rests on; None and empty where a pipeline has nothing to say."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
+    __pydantic_config__: ClassVar[ConfigDict] = DESCRIBED
 
     question: str
     answer: str = ""
@@ -271,32 +177,26 @@ class AnswerRecord:
             return cls(question=row["text"], error=error, id=row.get("query_id", ""))
         numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
         sentences = tuple(_sentence(each, numbers) for each in row["sentences"])
-        evidence = _evidence(row, numbers, units)
-        left_out = [_picked(LeftOutPaper, each) for each in row.get("left_out") or ()]
+        evidence = evidence_of(row, numbers, units)
+        left_out = [made(LeftOutPaper, each) for each in row.get("left_out") or ()]
         lost = degraded(row)
         choice, option = _chosen(row)
-        return cls(
-            question=row["text"],
-            answer=row["answer"],
-            state=row["state"],
-            verdict=row.get("verdict", ""),
-            choice=choice,
-            option=option,
-            sentences=sentences,
-            findings=tuple(_finding(each, numbers) for each in row.get("findings") or ()),
-            missing=row.get("missing", ""),
-            evidence=evidence,
+        findings = [
+            made(AnswerFinding, each, number=numbers.get(each["evidence_id"], 0))
+            for each in row.get("findings") or ()
+        ]
+        return made(
+            cls, {name: row[name] for name in _SAME if name in row},
+            question=row["text"], choice=choice, option=option, sentences=sentences,
+            findings=findings, evidence=evidence, left_out=left_out, degraded=lost,
             papers=papers_of(evidence, {n for each in sentences for n in each.citations}),
-            left_out=tuple(left_out),
             notes=_notes(row, sentences, evidence, left_out, lost),
             support=_support(row, numbers),
-            degraded=tuple(lost),
-            model=row["model"],
             trace=step_times(row.get("trace") or ()),
-            why=tuple(why(row, terms)) if explained else None,
+            why=why(row, terms) if explained else None,
             expansion=expansion(row) if explained else None,
             id=row.get("query_id", ""),
-        )
+        )  # fmt: skip
 
     @property
     def cited(self) -> tuple[Evidence, ...]:
@@ -321,28 +221,6 @@ def _adapter() -> TypeAdapter[AnswerRecord]:
     return TypeAdapter(AnswerRecord)
 
 
-def papers_of(evidence: Sequence[Evidence], cited: Iterable[int]) -> tuple[Paper, ...]:
-    """The papers of some evidence, in the order of their first piece; an answer cites `cited`."""
-    groups: dict[str, list[Evidence]] = {}
-    for item in evidence:
-        groups.setdefault(item.doc_id or item.source_id or item.evidence_id, []).append(item)
-    wanted = {*cited}
-    return tuple(
-        Paper(
-            numbers=tuple(item.number for item in items),
-            cited=any(item.number in wanted for item in items),
-            title=items[0].title,
-            year=items[0].year,
-            source_id=items[0].source_id,
-            pmid=items[0].pmid,
-            grade=items[0].grade,
-            study=items[0].study,
-            status=mark(vars(items[0])),
-        )
-        for items in groups.values()
-    )
-
-
 def degraded(row: Mapping[str, Any]) -> list[FailedStep]:
     """The steps that failed and were skipped, each with its fault."""
     steps = [*(row.get("trace") or ()), *(row.get("search_trace") or ())]
@@ -351,72 +229,14 @@ def degraded(row: Mapping[str, Any]) -> list[FailedStep]:
     return [FailedStep(step=step, fault=fault) for step, fault in found if fault]
 
 
-def _sentence(row: Mapping[str, Any], numbers: Mapping[str, int]) -> AnswerSentence:
-    return AnswerSentence(
-        text=row["text"],
+def _sentence(row: Row, numbers: Mapping[str, int]) -> AnswerSentence:
+    places = [each for each in row.get("places") or () if each["evidence_id"] in numbers]
+    return made(
+        AnswerSentence, row,
         part=row.get("part") or "answer",
         citations=_numbered(row["evidence_ids"], numbers),
-        places=tuple(
-            TextPlace(number=numbers[each["evidence_id"]], start=each["start"], end=each["end"])
-            for each in row.get("places") or ()
-            if each["evidence_id"] in numbers
-        ),
-    )
-
-
-def _finding(row: Mapping[str, Any], numbers: Mapping[str, int]) -> AnswerFinding:
-    assert row["kind"] in FINDING_KINDS, row["kind"]
-    return AnswerFinding(
-        text=row["text"],
-        kind=row["kind"],
-        number=numbers.get(row["evidence_id"], 0),
-        start=row["start"],
-        end=row["end"],
-    )
-
-
-def _evidence(
-    row: Mapping[str, Any], numbers: Mapping[str, int], units: Units | None
-) -> tuple[Evidence, ...]:
-    items = [{**_ITEM, **item} for item in row["evidence"]]
-    sources = _sources([item["doc_id"] for item in items], units)
-    return tuple(
-        Evidence(
-            number=numbers[item["evidence_id"]],
-            study=STUDIES.get(item["grade"], ""),
-            **item,
-            **source,
-            quotes=_about(EvidenceQuote, item, row.get("snippets")),
-            mismatches=_about(EvidenceMismatch, item, row.get("mismatches")),
-            figures=_about(TextbookFigure, item, row.get("figures")),
-        )
-        for item, source in zip(items, sources, strict=True)
-    )
-
-
-def _sources(doc_ids: Sequence[str], units: Units | None) -> list[Row]:
-    """Source and source of the grade of each document; {} for one that the build does not hold."""
-    if units is None:
-        return [{} for _ in doc_ids]
-    try:
-        table = units.take_documents(doc_ids)
-    except ValueError:
-        if len(doc_ids) == 1:
-            return [{}]
-        return [each for doc_id in doc_ids for each in _sources([doc_id], units)]
-    found: list[Row] = table.select(["source", "grade_source"]).to_pylist()
-    return found
-
-
-def _about(kind: type[Any], item: Row, column: Sequence[Row] | None) -> tuple[Any, ...]:
-    """The items of another column that are about this piece of evidence."""
-    own = (each for each in column or () if each["evidence_id"] == item["evidence_id"])
-    return tuple(_picked(kind, each) for each in own)
-
-
-def _picked(kind: type[Any], row: Row) -> Any:
-    values = {name: row[name] for name in kind.__dataclass_fields__ if name in row}
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        places=[made(TextPlace, each, number=numbers[each["evidence_id"]]) for each in places],
+    )  # fmt: skip
 
 
 def _chosen(row: Mapping[str, Any]) -> tuple[int | None, str | None]:
@@ -428,19 +248,11 @@ def _chosen(row: Mapping[str, Any]) -> tuple[int | None, str | None]:
 def _support(row: Mapping[str, Any], numbers: Mapping[str, int]) -> AnswerSupport | None:
     if not (row.get("support") or {}).get("sentences"):
         return None
-    return AnswerSupport(
-        **row["support"],
-        unsupported=tuple(
-            UnsupportedSentence(
-                text=each["text"],
-                fault=each["fault"],
-                citations=_numbered(each["evidence_ids"], numbers),
-                reason=each.get("reason") or "",
-                repaired=each.get("repaired") or "",
-            )
-            for each in row["unsupported"]
-        ),
-    )
+    unsupported = [
+        made(UnsupportedSentence, each, citations=_numbered(each["evidence_ids"], numbers))
+        for each in row["unsupported"]
+    ]
+    return made(AnswerSupport, row["support"], unsupported=unsupported)
 
 
 def _notes(

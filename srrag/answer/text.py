@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from srrag.answer.record import AnswerFinding, AnswerRecord, Paper
+from srrag.answer.evidence import Paper
+from srrag.answer.record import AnswerFinding, AnswerRecord
 
 STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": ""}
 """An answer that is none says so itself."""

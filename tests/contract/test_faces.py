@@ -11,18 +11,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from srrag.answer.evidence import Evidence, EvidenceQuote, LeftOutPaper, papers_of
 from srrag.answer.record import (
     AnswerFinding,
     AnswerNote,
     AnswerRecord,
     AnswerSentence,
     AnswerSupport,
-    Evidence,
-    EvidenceQuote,
     FailedStep,
-    LeftOutPaper,
     StepTime,
-    papers_of,
 )
 from srrag.answer.text import LEFT_OUT
 from srrag.core.schema import ANSWER

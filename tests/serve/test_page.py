@@ -13,16 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from srrag.answer.clinical.summary import clinical_reading
-from srrag.answer.record import (
-    AnswerFinding,
-    AnswerNote,
-    AnswerRecord,
-    AnswerSentence,
-    Evidence,
-    EvidenceMismatch,
-    EvidenceQuote,
-    TextPlace,
-)
+from srrag.answer.evidence import Evidence, EvidenceMismatch, EvidenceQuote
+from srrag.answer.record import AnswerFinding, AnswerNote, AnswerRecord, AnswerSentence, TextPlace
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit

@@ -6,14 +6,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from srrag.answer.record import (
-    AnswerFinding,
-    AnswerRecord,
-    EvidenceMismatch,
-    EvidenceQuote,
-    TextPlace,
-    papers_of,
-)
+from srrag.answer.evidence import EvidenceMismatch, EvidenceQuote, papers_of
+from srrag.answer.record import AnswerFinding, AnswerRecord, TextPlace
 
 STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 1, "items": 4}
 ROW: dict[str, Any] = {

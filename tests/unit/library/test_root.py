@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import srrag
-from srrag.answer.record import AnswerSentence, Evidence, EvidenceQuote
+from srrag.answer.evidence import Evidence, EvidenceQuote
+from srrag.answer.record import AnswerSentence
 from srrag.answer.select.evidence import SelectEvidence
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
