@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, Session, key_of
@@ -79,6 +79,21 @@ class Capability:
     detail: str
 
 
+class _Asked(NamedTuple):
+    """A prompt's reply and answer, and the seconds until the first piece of it and all of it."""
+
+    reply: Reply
+    answer: Completion
+    first_s: float
+    whole_s: float
+
+    @property
+    def why(self) -> str:
+        fault = self.answer.fault
+        said = f"it said {self.answer.text[:60]!r}"
+        return f"{fault.kind}: {fault.detail}" if fault else said
+
+
 async def examine(engine: Model) -> list[Capability]:
     """Ask the five prompts, one after another; raises what `engine.open` does."""
     session = await engine.open()
@@ -86,17 +101,12 @@ async def examine(engine: Model) -> list[Capability]:
     replies: list[Reply] = []
     try:
         for name, prompt, judge in _EXAMINED:
-            call = Call(key_of(engine, prompt), prompt)
-            began = time.monotonic()
-            reply, first_s = await _asked(session, call)
-            whole_s = time.monotonic() - began
-            replies.append(reply)
-            answer = Completion(fault=reply.fault)
-            if reply.fault is None:
-                answer = read(reply.text, prompt.schema, reply.finish)
-            ok, detail = judge(reply, answer, first_s, whole_s)
-            found.append(Capability(name, ok, f"{detail}; {reply.note}" if reply.note else detail))
-            if name == "answers" and reply.fault is not None:
+            asked = await _asked(session, Call(key_of(engine, prompt), prompt))
+            replies.append(asked.reply)
+            ok, detail = judge(asked)
+            note = f"; {asked.reply.note}" if asked.reply.note else ""
+            found.append(Capability(name, ok, detail + note))
+            if name == "answers" and asked.reply.fault is not None:
                 return found  # nothing else would be answered either
     finally:
         await session.close()
@@ -108,63 +118,62 @@ async def examine(engine: Model) -> list[Capability]:
     return [*found, _thinking(engine, replies), Capability("spent", True, spent)]
 
 
-async def _asked(session: Session, call: Call) -> tuple[Reply, float]:
-    """The reply to a call, and the seconds until its first piece."""
+async def _asked(session: Session, call: Call) -> _Asked:
     began = time.monotonic()
     first_s = 0.0
     async for piece in pieces(session, call):
-        first_s = first_s or time.monotonic() - began
+        now_s = time.monotonic() - began
+        first_s = first_s or now_s
         if isinstance(piece, Reply):
-            return piece, first_s
+            answer = Completion(fault=piece.fault)
+            if piece.fault is None:
+                answer = read(piece.text, call.prompt.schema, piece.finish)
+            return _Asked(piece, answer, first_s, now_s)
     raise TypeError(f"{type(session).__name__}: its stream ended without a reply")
 
 
-def _why(answer: Completion) -> str:
-    fault = answer.fault
-    return f"{fault.kind}: {fault.detail}" if fault else f"it said {answer.text[:60]!r}"
+def _answers(asked: _Asked) -> tuple[bool, str]:
+    value = asked.answer.value
+    if value is None or "france" not in value.country.lower():
+        return False, asked.why
+    return True, f"right, in {asked.whole_s:.1f} s, the first piece after {asked.first_s:.1f} s"
 
 
-def _answers(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
-    right = answer.value is not None and "france" in answer.value.country.lower()
-    if not right:
-        return False, _why(answer)
-    return True, f"right, in {whole_s:.1f} s, the first piece after {first_s:.1f} s"
-
-
-def _schema(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
-    if reply.fault is not None:
-        return False, f"{_why(answer)}; try engine.structured=json_object, or none"
-    if answer.value is None:
+def _schema(asked: _Asked) -> tuple[bool, str]:
+    if asked.reply.fault is not None:
+        return False, f"{asked.why}; try engine.structured=json_object, or none"
+    if asked.answer.value is None:
         return True, "not enforced: a prompt for prose gets prose; each answer is checked here"
     return True, "enforced: a prompt for prose gets JSON of the schema"
 
 
-def _grammar(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
-    if reply.fault is not None:
-        return False, f"{_why(answer)}; try engine.bounds=none"
-    lines = answer.value.lines if answer.value is not None else ()
+def _grammar(asked: _Asked) -> tuple[bool, str]:
+    if asked.reply.fault is not None:
+        return False, f"{asked.why}; try engine.bounds=none"
+    lines = asked.answer.value.lines if asked.answer.value is not None else ()
     if lines and all(map(_GOOD.match, lines)):
         return True, "enforced: patterns of texts hold against the prompt"
     return True, "not enforced: lines of an extraction may break their pattern, and cost themselves"
 
 
-def _context(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
+def _context(asked: _Asked) -> tuple[bool, str]:
+    reply, value = asked.reply, asked.answer.value
     if reply.fault is not None:
-        return False, _why(answer)
-    if answer.value is None or "portugal" not in answer.value.country.lower():
-        return False, f"the beginning of {reply.tokens_in:,} tokens was not read: {_why(answer)}"
+        return False, asked.why
+    if value is None or "portugal" not in value.country.lower():
+        return False, f"the beginning of {reply.tokens_in:,} tokens was not read: {asked.why}"
     return not reply.note, f"{reply.tokens_in:,} tokens were read from the first line to the last"
 
 
-def _speed(reply: Reply, answer: Completion, first_s: float, whole_s: float) -> tuple[bool, str]:
-    if reply.fault is not None:
-        return False, _why(answer)
-    rate = reply.tokens_out / max(whole_s - (first_s if first_s < whole_s / 2 else 0.0), 1e-3)
+def _speed(asked: _Asked) -> tuple[bool, str]:
+    if asked.reply.fault is not None:
+        return False, asked.why
+    waited_s = asked.first_s if asked.first_s < asked.whole_s / 2 else 0.0
+    rate = asked.reply.tokens_out / max(asked.whole_s - waited_s, 1e-3)
     return True, f"{rate:.0f} tokens a second to one call"
 
 
-Judge = Callable[[Reply, Completion, float, float], tuple[bool, str]]
-_EXAMINED: tuple[tuple[str, Prompt, Judge], ...] = (
+_EXAMINED: tuple[tuple[str, Prompt, Callable[[_Asked], tuple[bool, str]]], ...] = (
     ("answers", PLACE, _answers),
     ("schema", COLOUR, _schema),
     ("grammar", LINES, _grammar),
