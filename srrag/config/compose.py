@@ -84,10 +84,19 @@ def _of_files(name: str, overrides: list[str]) -> DictConfig:
         others, whole.hydra = whole.hydra, None
         try:
             with initialize_config_dir(str(CONF), version_base=None):
-                return compose(name, overrides=[SEARCHED, *overrides])
+                return compose(name, overrides=_searching(overrides))
         finally:
             whole = GlobalHydra.instance()
             whole.hydra = others
+
+
+def _searching(overrides: Sequence[str]) -> list[str]:
+    """The overrides with the folders of the systems, after those that a command searches itself."""
+    key = "hydra.searchpath=["
+    own = [item[len(key) : -1] for item in overrides if item.startswith(key)]
+    rest = [item for item in overrides if not item.startswith(key)]
+    searched = f"{key}{','.join([*own, SEARCHED[len(key) : -1]])}]" if own else SEARCHED
+    return [searched, *rest]
 
 
 def _composed(name: str, overrides: Sequence[str], literal: Iterable[str]) -> DictConfig:
