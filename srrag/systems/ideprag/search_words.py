@@ -31,7 +31,7 @@ class SearchWords(Answer):
 
     terms: Annotated[
         list[Annotated[str, Text(10, "as Medical Subject Headings have it")]],
-        Items(MAX_TERMS, "also what question and options only imply", fewest=5),
+        Items(MAX_TERMS, "what the question names, and what it and its options imply", fewest=5),
     ]
 
 

@@ -10,13 +10,14 @@ from string import ascii_uppercase
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
+from pydantic import Field
 
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-from srrag.llm.fields import Items, Text, most_tokens
+from srrag.llm.fields import Items, Means, Text, most_tokens
 
 MAX_STEPS = 8
 MAX_STEP_CHARS = 300
@@ -42,7 +43,8 @@ class Rationale(Answer):
     ]
     answer: Annotated[
         str,
-        Text(40, "of options the label of a single one, else one sentence", "never"),
+        Field(max_length=1280),
+        Means("of options the label of a single one, else one sentence of at most 40 words"),
     ]
 
     def query(self, options: Sequence[str]) -> str:
