@@ -12,6 +12,7 @@ JOBS = {
     "init": "begin a root: which arithmetic is fast here, settled once",
     "build": "documents → windows → triples → graph and indexes",
     "ask": "answer one question with graded citations",
+    "synthesise": "what studies found across papers, pooled and argued",
     "answer": "answer a file of questions; TREC run and BioGen JSON",
     "serve": "answer over HTTP: JSON, streams, OpenAI chat",
     "mcp": "let an assistant search and cite (Model Context Protocol)",
@@ -36,7 +37,7 @@ JOBS = {
 
 
 GROUPS = {
-    "use": ("init", "build", "ask", "answer", "serve", "mcp", "status"),
+    "use": ("init", "build", "ask", "synthesise", "answer", "serve", "mcp", "status"),
     "measure": ("evaluate", "sweep", "report", "review", "make_benchmark"),
     "train": ("fit_betr", "fit_abstain", "fit_thresholds", "train_encoder", "train_tagger",
               "train_filter"),

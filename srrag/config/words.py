@@ -31,7 +31,7 @@ CHOICES = "srrag.yaml"
 DEFAULT_ROOT = ".srrag"
 """Where a job looks and a build goes, in the folder of the command, unless `root=` says."""
 
-_POSITION = {"ask": "question", "build": "corpus.path"}
+_POSITION = {"ask": "question", "synthesise": "question", "build": "corpus.path"}
 _ROOTED = ("status", "verify", "serve", "mcp", "init")
 _OWN_SUBJECT = {"sweep": ("pipeline",), "evaluate": ("pipeline",)}
 """Choices that a job leaves aside, since they are what it compares."""

@@ -32,6 +32,7 @@ from srrag.storage.store import Store
 if TYPE_CHECKING:
     from srrag.library.evaluation import Evaluation
     from srrag.library.summaries import BuildSummary
+    from srrag.synthesis.synthesis import Synthesis
 
 DEFAULT = "hybrid_maxsim"
 BATCH = 64
@@ -161,6 +162,12 @@ class Root:
 
         systems = [f"pipeline={pipeline}", *([f"baseline={baseline}"] if baseline else [])]
         return evaluate_here(self.store, self.name, bench, path, [*systems, *overrides])
+
+    def synthesise(self, question: str) -> Synthesis:
+        """Say what studies found, across papers: pooled where they can be, and how sure it is."""
+        from srrag.library.synthesis import synthesis_of
+
+        return synthesis_of(self.store, self.name, _checked(question)["text"])
 
     def status(self) -> BuildSummary:
         """Return the counts of the build, and what was rejected and why."""

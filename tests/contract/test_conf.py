@@ -31,6 +31,7 @@ NEEDED = {
     "init": ["root=R"],
     "build": ["root=R"],
     "ask": ["root=R", "question=x"],
+    "synthesise": ["root=R", "question=x"],
     "answer": ["root=R", "queries=Q"],
     "serve": ["root=R"],
     "mcp": ["root=R"],

@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORE = {"core", "storage", "llm", "algo"}
 DOMAIN = {"corpus", "extract", "graph", "index", "expand", "retrieve", "rerank", "answer",
-          "engine", "export"}  # fmt: skip
+          "engine", "export", "synthesis"}  # fmt: skip
 ROOMS = {*DOMAIN, "model", "reading", "runner", "config"}
 """All of the core that answers questions; `serve` and `library` are its faces."""
 LAB = {"lab.measure", "lab.judges", "lab.datasets", "lab.experiment", "lab.benchmark", "lab.report",

@@ -1,0 +1,167 @@
+"""How sure the evidence of a comparison is, argued by the five domains of GRADE.
+
+Guyatt et al., J Clin Epidemiol 2011;64:380 and 383 to 394. Each domain is a judgement with its
+reason and the sentences that it rests on, "not judged" where the papers do not tell enough. There
+is no letter over all: who reads it weighs the domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
+from srrag.synthesis.effects import Effect
+from srrag.synthesis.names import NameMatcher
+from srrag.synthesis.pooling import PooledEffect
+
+FEW = 400
+"""People below which an estimate is imprecise, whatever its interval (GRADE guidelines 6)."""
+SOME, MUCH = 40.0, 75.0
+"""I² in % from which studies differ moderately and considerably (Cochrane Handbook 10.10.2)."""
+FUNNEL = 10
+"""Studies below which asymmetry says nothing (Cochrane Handbook 13.3)."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One of the five: `judgement` is "no concern", "concern" or "not judged"."""
+
+    domain: str
+    judgement: str
+    reason: str
+    sentences: tuple[str, ...] = ()
+
+
+def argue(
+    made: Comparison,
+    pooled: Mapping[str, PooledEffect],
+    parts: Parts,
+    announced: Sequence[Announced],
+    names: NameMatcher,
+) -> tuple[Domain, ...]:
+    """The five domains of a comparison; `pooled` is by kind of effect."""
+    if not made.rows:
+        return ()
+    return (
+        _design(made), _inconsistency(made, pooled), _indirectness(made, parts, names),
+        _imprecision(made, pooled), _reporting(made, announced),
+    )  # fmt: skip
+
+
+def _design(made: Comparison) -> Domain:
+    name = "risk of bias"
+    randomised = [row for row in made.rows if row.paper.grade == "C"]
+    masked = [m for row in made.rows for paper in row.papers for m in paper.told.get("masking", ())]
+    said = tuple(dict.fromkeys(masked))
+    if made.against == BEFORE:
+        told = "nothing was compared: a change since before may have other causes"
+        return Domain(name, "concern", told, _quotes(made.rows))
+    if len(randomised) < len(made.rows):
+        others = len(made.rows) - len(randomised)
+        told = f"{others} of {len(made.rows)} studies are not known to be randomised"
+        return Domain(name, "concern", told, _designs(made.rows))
+    bare = [m for m in said if "open" in m.lower() or "unblind" in m.lower()]
+    if bare:
+        return Domain(name, "concern", "randomised, but people knew what they got", tuple(bare))
+    kept = sum(any(p.told.get("masking") for p in row.papers) for row in made.rows)
+    if kept < len(made.rows):
+        untold = f"masking is told of {kept} of {len(made.rows)} studies"
+        told = f"randomised; {untold}; concealment and losses are not read"
+        return Domain(name, "not judged", told, said)
+    return Domain(name, "no concern", "randomised and masked; losses are not read", said)
+
+
+def _inconsistency(made: Comparison, pooled: Mapping[str, PooledEffect]) -> Domain:
+    name = "inconsistency"
+    if len(made.rows) < 2:
+        return Domain(name, "not judged", "there is one study")
+    told = {row.counted for row in made.rows} & {"better", "worse", "more", "less"}
+    against = {"better", "worse"} <= told or {"more", "less"} <= told
+    most = max(pooled.values(), key=lambda each: each.studies, default=None)
+    if most is not None and most.studies == len(made.rows):
+        share = 100 * most.i2
+        much = "considerable" if share >= MUCH else "moderate" if share >= SOME else "low"
+        reason = f"I² {share:.0f} % over {most.studies} studies is {much} (τ² {most.tau2:.3g})"
+        return Domain(name, "concern" if share >= SOME else "no concern", reason)
+    if against:
+        return Domain(name, "concern", "studies point opposite ways", _quotes(made.rows))
+    counted = {row.counted for row in made.rows}
+    if len(counted) > 1:
+        said = ", ".join(sorted(counted))
+        return Domain(name, "concern", f"studies say different things: {said}", _quotes(made.rows))
+    return Domain(name, "no concern", f"all {len(made.rows)} studies say: {counted.pop()}")
+
+
+def _indirectness(made: Comparison, parts: Parts, names: NameMatcher) -> Domain:
+    name = "indirectness"
+    lacking: list[str] = []
+    for part, told in (("P", "people"), ("C", "comparator"), ("O", "outcome")):
+        asked = parts.get(part, ())
+        off = [row for row in made.rows if asked and not _holds(row, part, asked, names)]
+        if off:
+            lacking.append(f"{len(off)} of {len(made.rows)} with other {told} than asked")
+    parted = [row for row in made.rows if row.subgroup]
+    if parted:
+        lacking.append(f"{len(parted)} told of a part of their people alone")
+    if lacking:
+        return Domain(name, "concern", "; ".join(lacking), _quotes(made.rows))
+    named = [part for part in "PICO" if parts.get(part)]
+    if named in ([], ["I"]):
+        return Domain(name, "not judged", "the question names neither people nor outcome")
+    return Domain(name, "no concern", f"the studies hold the {', '.join(named)} of the question")
+
+
+def _holds(row: StudyRow, part: str, asked: Sequence[str], names: NameMatcher) -> bool:
+    if part == "P":
+        told = [*row.people, row.paper.title, *row.paper.told.get("people", ())]
+        return names.means(asked, told)
+    return names.means(asked, row.comparators if part == "C" else [row.outcome])
+
+
+def _imprecision(made: Comparison, pooled: Mapping[str, PooledEffect]) -> Domain:
+    name = "imprecision"
+    sizes = [row.paper.people for row in made.rows]
+    people = sum(size for size in sizes if size)
+    known = None not in sizes
+    few = f"; {people:,} people in all" if known else "; not all studies tell how many people"
+    for kind, each in pooled.items():
+        low, high = each.random_interval
+        bounds = f"the pooled {kind}'s interval"
+        if low <= 0 <= high:
+            return Domain(name, "concern", f"{bounds} holds no effect and effects both ways{few}")
+        small = known and people < FEW
+        return Domain(
+            name, "concern" if small else "no concern", f"{bounds} leaves no effect out{few}"
+        )
+    read = [row.read for row in made.rows if isinstance(row.read, Effect)]
+    if known and people < FEW:
+        return Domain(name, "concern", f"{people:,} people in all, fewer than {FEW}")
+    if read and len(read) == len(made.rows):
+        crossing = sum(each.crosses for each in read)
+        reason = f"{crossing} of {len(read)} intervals hold no effect{few}"
+        return Domain(name, "concern" if crossing else "no concern", reason)
+    return Domain(name, "not judged", f"no interval of every study{few}")
+
+
+def _reporting(made: Comparison, announced: Sequence[Announced]) -> Domain:
+    name = "reporting"
+    waiting = [each for each in announced if each.protocol]
+    lost = [each for each in announced if not each.protocol and not each.found]
+    if waiting or lost:
+        said = [f"{len(waiting)} announced outcomes of protocols without results"] * bool(waiting)
+        said += [f"{len(lost)} announced outcomes without a result here"] * bool(lost)
+        quotes = tuple(each.quote for each in [*waiting, *lost])
+        return Domain(name, "concern", "; ".join(said), tuple(dict.fromkeys(quotes)))
+    few = "too few studies for a funnel" if len(made.rows) < FUNNEL else ""
+    told = few or "asymmetry is not tested"
+    return Domain(name, "not judged", f"no protocol without results is here; {told}")
+
+
+def _quotes(rows: Sequence[StudyRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.quote for row in rows))
+
+
+def _designs(rows: Sequence[StudyRow]) -> tuple[str, ...]:
+    told = [d for row in rows for paper in row.papers for d in paper.told.get("study_design", ())]
+    return tuple(dict.fromkeys(told))

@@ -1,0 +1,364 @@
+"""The comparisons that bear on a question, one row a study."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from srrag.core.standing import HIDDEN
+from srrag.synthesis.effects import Effect, Unpooled, read_effect
+from srrag.synthesis.names import NameMatcher, covered
+from srrag.synthesis.studies import REVIEWS, StudyPaper, one_study
+
+Row = dict[str, Any]
+Parts = Mapping[str, Sequence[str]]
+OPPOSITE = {"better": "worse", "worse": "better", "more": "less", "less": "more"}
+TOLD = (*OPPOSITE, "no difference", "not inferior", "differs")
+BEFORE = "before, or no comparator named"
+_SHAM = re.compile(r"\b(?:placebo|sham|dummy|vehicle)", re.I)
+_USUAL = re.compile(
+    r"\b(?:usual|standard (?:care|treatment|therapy)|control|no\b|without|wait|untreated|routine"
+    r"|nothing|alone$)",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """What one study found for a comparison: the finding that it tells first of all its people.
+
+    `direction` and `read` are of what is asked for against the other side (`turned` where the
+    paper has them the other way round). `subgroup`: it is told of some of its people alone.
+    `contrary` are sentences of the study that say the opposite, and then it counts as no direction.
+    `concluded` is a conclusion that goes beyond the result. `more` counts its further findings.
+    """
+
+    papers: tuple[StudyPaper, ...]
+    interventions: tuple[str, ...]
+    comparators: tuple[str, ...]
+    outcome: str
+    times: tuple[str, ...]
+    people: tuple[str, ...]
+    direction: str
+    effect: str
+    interval: str
+    p: str
+    read: Effect | Unpooled
+    quote: str
+    places: tuple[tuple[int, int], ...]
+    doc_id: str
+    turned: bool = False
+    subgroup: bool = False
+    contrary: tuple[str, ...] = ()
+    concluded: str = ""
+    more: tuple[Row, ...] = ()
+    one_by: str = ""
+
+    @property
+    def paper(self) -> StudyPaper:
+        """The paper that the finding stands in."""
+        return next(each for each in self.papers if each.doc_id == self.doc_id)
+
+    @property
+    def counted(self) -> str:
+        """The direction that it counts as."""
+        if self.contrary:
+            return "contradicts itself"
+        return self.direction if self.direction in TOLD else "unclear"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The studies that compare the same with the same on one outcome; reviews stand apart."""
+
+    interventions: tuple[str, ...]
+    against: str
+    outcome: str
+    rows: tuple[StudyRow, ...]
+    reviews: tuple[StudyRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Announced:
+    """An outcome that a study announced: `found` tells whether a result of it is there."""
+
+    paper: StudyPaper
+    outcome: str
+    times: tuple[str, ...]
+    quote: str
+    found: bool
+    protocol: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that bears on a question, with what was left aside and why."""
+
+    comparisons: tuple[Comparison, ...]
+    announced: tuple[Announced, ...] = ()
+    background: int = 0
+    concluded: tuple[Row, ...] = ()
+    one_group: int = 0
+    other_people: tuple[StudyPaper, ...] = ()
+    left_out: tuple[StudyPaper, ...] = ()
+    relaxed: tuple[str, ...] = ()
+    parts: Parts = field(default_factory=dict)
+
+
+def compare(
+    parts: Parts, findings: Iterable[Row], papers: Mapping[str, StudyPaper], names: NameMatcher
+) -> Found:
+    """Find what bears on a question: its P, I, C and O; a part that it does not name fits all.
+
+    Background, plans and conclusions are never counted as results. Papers that must not be cited
+    are left out by name, and so are studies of other people.
+    """
+    findings = [row for row in findings if row["reject"] is None and row["doc_id"] in papers]
+    names.learn(name for row in findings for name in _named(row))
+    parts = _settled(parts, findings, papers, names)
+    treated = [*parts.get("I", ()), *parts.get("C", ())]
+    sides = {n: _side(row, parts, treated, names) for n, row in enumerate(findings)}
+    on = [(row, side) for n, row in enumerate(findings) if (side := sides[n])]
+    asked = [each for each in parts.get("O", ()) if each]
+    relaxed: list[str] = []
+    if asked:
+        meant = [(row, side) for row, side in on if names.means(asked, [row["outcome"]])]
+        if not meant:
+            relaxed, asked = ["O"], []
+        on = meant or on
+    fits = {doc: _fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
+    others = tuple(papers[doc] for doc in fits if not fits[doc])
+    hidden = tuple(papers[d] for d in fits if fits[d] and papers[d].status in HIDDEN)
+    on = [(r, s) for r, s in on if fits[r["doc_id"]] and papers[r["doc_id"]].status not in HIDDEN]
+    if parts.get("C"):
+        meant = [(r, s) for r, s in on if s in ("both", "turned both")]
+        relaxed += [] if meant else ["C"]
+        on = meant or on
+    turned = [(_turned(row) if "turned" in side else row, "turned" in side) for row, side in on]
+    of = one_study(papers[doc] for doc in dict.fromkeys(row["doc_id"] for row in findings))
+    results = [(r, t) for r, t in turned if r["kind"] == "found"]
+    told = [(r, t) for r, t in results if r["comparators"] or r["direction"] in TOLD]
+    planned = [row for row, _ in turned if row["kind"] == "planned"]
+    concluded = [row for row, _ in turned if row["kind"] == "concluded"]
+    groups = _grouped(told, asked, names)
+    comparisons = [
+        made
+        for (against, outcome), rows in groups.items()
+        if (made := _comparison(against, outcome, rows, concluded, papers, of, names, findings))
+    ]
+    comparisons.sort(key=lambda c: (c.against == BEFORE, -len(c.rows), -len(c.reviews)))
+    with_results = {of[row["doc_id"]][0] for row, _ in told}
+    return Found(
+        tuple(comparisons),
+        tuple(_announced(row, findings, papers, of, names) for row in _each_once(planned)),
+        sum(row["kind"] == "background" for row, _ in turned),
+        tuple(row for row in concluded if of[row["doc_id"]][0] not in with_results),
+        len(results) - len(told),
+        others, hidden, tuple(relaxed), parts,
+    )  # fmt: skip
+
+
+def _named(row: Row) -> list[str]:
+    return [*row["interventions"], *row["comparators"], row["outcome"]]
+
+
+def _settled(
+    parts: Parts, findings: Sequence[Row], papers: Mapping[str, StudyPaper], names: NameMatcher
+) -> Parts:
+    """The parts by what studies call them, where the words of the question leave it open.
+
+    What no study gives or compares is of the people, if something is left ("Does vitamin D help
+    in COPD?"), and what studies measure and no title holds is an outcome ("… for pain").
+    """
+    given = {name for row in findings for name in (*row["interventions"], *row["comparators"])}
+    measured = {row["outcome"] for row in findings}
+    titles = [paper.title for paper in papers.values()]
+    treated = [each for each in parts.get("I", ()) if names.means([each], given)]
+    others = [each for each in parts.get("I", ()) if each not in treated] if treated else []
+    people = [*parts.get("P", ()), *others]
+    outcomes = [
+        each for each in people if names.means([each], measured) and not names.holds(each, titles)
+    ]
+    return {
+        **parts,
+        "I": treated or parts.get("I", ()),
+        "P": [each for each in people if each not in outcomes],
+        "O": [*parts.get("O", ()), *outcomes],
+    }
+
+
+def _side(row: Row, parts: Parts, treated: Sequence[str], names: NameMatcher) -> str:
+    """How a finding bears on what is asked: "as told", "turned", with " both" if C fits too."""
+    if not treated:
+        return "as told"
+    given, against = row["interventions"], row["comparators"]
+    wanted, others = parts.get("I", ()) or treated, parts.get("C", ())
+    here, there = names.means(wanted, given), names.means(wanted, against)
+    if here and (not there or not others):
+        return "both" if others and names.means(others, against) else "as told"
+    if there and not here:
+        return "turned both" if others and names.means(others, given) else "turned"
+    if here and there:
+        return "both" if names.means(others, against) else "turned both"
+    return ""
+
+
+def _turned(row: Row) -> Row:
+    direction = OPPOSITE.get(row["direction"], row["direction"])
+    return row | {
+        "interventions": row["comparators"],
+        "comparators": row["interventions"],
+        "direction": "unclear" if direction == "not inferior" else direction,
+    }
+
+
+def _fits_people(paper: StudyPaper, parts: Parts, names: NameMatcher) -> bool:
+    asked = [each for each in parts.get("P", ()) if each]
+    told = frozenset().union(*names.stems(f"{paper.title} {paper.text[:6000]}"))
+    return not asked or any(
+        covered(stems, told) >= 0.5 for each in asked for stems in names.stems(each)
+    )
+
+
+def _against(comparators: Sequence[str]) -> str:
+    """The class of a comparator: inactive ones by kind, active ones by name."""
+    told = " and ".join(comparators)
+    if not told:
+        return BEFORE
+    if _SHAM.search(told):
+        return "placebo or sham"
+    return "usual care or no treatment" if _USUAL.search(told) else told
+
+
+def _grouped(
+    rows: Sequence[tuple[Row, bool]], asked: Sequence[str], names: NameMatcher
+) -> dict[tuple[str, str], list[tuple[Row, bool]]]:
+    groups: dict[tuple[str, str], list[tuple[Row, bool]]] = {}
+    for row, turned in rows:
+        against = _against(row["comparators"])
+        outcome = " / ".join(asked) or row["outcome"]
+        for other, named in groups:
+            same = other == against or (
+                BEFORE not in (other, against) and names.same(other, against)
+            )
+            if same and (asked or names.same(named, outcome)):
+                against, outcome = other, named
+                break
+        groups.setdefault((against, outcome), []).append((row, turned))
+    return groups
+
+
+def _comparison(
+    against: str,
+    outcome: str,
+    rows: Sequence[tuple[Row, bool]],
+    concluded: Sequence[Row],
+    papers: Mapping[str, StudyPaper],
+    of: Mapping[str, tuple[str, str]],
+    names: NameMatcher,
+    findings: Sequence[Row],
+) -> Comparison | None:
+    studies: dict[str, list[tuple[Row, bool]]] = {}
+    for row, turned in rows:
+        studies.setdefault(of[row["doc_id"]][0], []).append((row, turned))
+    made = []
+    for study, told in studies.items():
+        docs = [doc for doc, (root, _) in of.items() if root == study]
+        whole = _whole_people([row for row in findings if row["doc_id"] in docs])
+        beyond = [row for row in concluded if row["doc_id"] in docs]
+        made.append(_study_row(told, whole, beyond, [papers[d] for d in docs], of[study][1], names))
+    own = tuple(row for row in made if row.paper.grade not in REVIEWS)
+    reviews = tuple(row for row in made if row.paper.grade in REVIEWS)
+    if against == BEFORE and not any(row.direction in TOLD for row in made):
+        return None
+    given = tuple(dict.fromkeys(" and ".join(row.interventions) for row in made))
+    return Comparison(given, against, outcome, own, reviews)
+
+
+def _whole_people(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The people that more than half the results of a study are told of, else () for all."""
+    told = Counter(tuple(row["people"]) for row in rows if row["kind"] == "found")
+    return next((people for people, n in told.items() if 2 * n > told.total()), ())
+
+
+def _study_row(
+    told: Sequence[tuple[Row, bool]],
+    whole: tuple[str, ...],
+    concluded: Sequence[Row],
+    papers: Sequence[StudyPaper],
+    one_by: str,
+    names: NameMatcher,
+) -> StudyRow:
+    def is_part(row: Row) -> bool:
+        return tuple(row["people"]) not in ((), whole)
+
+    def start(row: Row) -> int:
+        return min((place["start"] for place in row["places"]), default=0)
+
+    grades = {paper.doc_id: paper.grade or "E" for paper in papers}
+    ranked = sorted(
+        told,
+        key=lambda each: (is_part(each[0]), grades[each[0]["doc_id"]],
+                          each[0]["direction"] not in TOLD, start(each[0])),
+    )  # fmt: skip
+    lead, turned = ranked[0]
+    like = [each for each in ranked if _alike(each[0], lead, names)]
+    reads = [_read(row, back) for row, back in like]
+    sure = next((n for n, read in enumerate(reads) if isinstance(read, Effect)), 0)
+    if like[sure][0]["direction"] == lead["direction"]:
+        (lead, turned), read = like[sure], reads[sure]
+    else:
+        read = reads[0]
+    part = is_part(lead)
+    contrary = tuple(
+        row["quote"] for row, _ in like if row["direction"] == OPPOSITE.get(lead["direction"])
+    )
+    if contrary:
+        read = Unpooled("its sentences contradict each other")
+    elif part:
+        read = Unpooled("told of a part of its people alone")
+    beyond = ""
+    if lead["direction"] == "no difference":
+        beyond = next((r["quote"] for r in concluded if r["direction"] in OPPOSITE), "")
+    places = tuple((place["start"], place["end"]) for place in lead["places"])
+    return StudyRow(
+        tuple(papers), tuple(lead["interventions"]), tuple(lead["comparators"]), lead["outcome"],
+        tuple(lead["times"]), tuple(lead["people"]), lead["direction"], lead["effect"],
+        lead["interval"], lead["p"], read, lead["quote"], places, lead["doc_id"], turned, part,
+        contrary, beyond, tuple(row for row, _ in ranked if row is not lead), one_by,
+    )  # fmt: skip
+
+
+def _read(row: Row, turned: bool) -> Effect | Unpooled:
+    way = OPPOSITE.get(row["direction"], row["direction"]) if turned else row["direction"]
+    read = read_effect(row["effect"], row["interval"], str(way), row["outcome"], row["quote"])
+    return read.turned() if turned and isinstance(read, Effect) else read
+
+
+def _alike(row: Row, lead: Row, names: NameMatcher) -> bool:
+    """Whether two findings of a study are of one comparison, outcome, time and people."""
+    keys = ("interventions", "comparators", "times", "people")
+    return all(row[key] == lead[key] for key in keys) and names.same(
+        row["outcome"], lead["outcome"]
+    )
+
+
+def _announced(
+    row: Row,
+    findings: Sequence[Row],
+    papers: Mapping[str, StudyPaper],
+    of: Mapping[str, tuple[str, str]],
+    names: NameMatcher,
+) -> Announced:
+    own = [r for r in findings if of[r["doc_id"]][0] == of[row["doc_id"]][0]]
+    results = [each for each in own if each["kind"] == "found"]
+    found = any(names.same(row["outcome"], each["outcome"]) for each in results)
+    paper = papers[row["doc_id"]]
+    return Announced(paper, row["outcome"], tuple(row["times"]), row["quote"], found, not results)
+
+
+def _each_once(rows: Iterable[Row]) -> list[Row]:
+    return list({(row["doc_id"], row["outcome"]): row for row in rows}.values())

@@ -1,0 +1,244 @@
+"""What the evidence says to a question, across papers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srrag.core.grades import STUDIES
+from srrag.synthesis.certainty import Domain, argue
+from srrag.synthesis.comparisons import (
+    Announced,
+    Comparison,
+    Found,
+    Parts,
+    Row,
+    StudyRow,
+    compare,
+)
+from srrag.synthesis.effects import RATIOS, Effect
+from srrag.synthesis.names import NameMatcher
+from srrag.synthesis.pooling import PooledEffect, pool
+from srrag.synthesis.studies import StudyPaper
+
+DIFFERING = (
+    "people", "dose", "duration", "frequency", "time", "comparator", "outcome", "design", "masking",
+    "n", "setting", "mean_age",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A comparison with what its studies say together.
+
+    `pooled` holds a kind of effect each that two studies or more share, ratios as logarithms;
+    `unpooled` why a study is in none. `directions` count studies by grade. `differs` is what sets
+    studies apart that do not agree: a value for each row, by attribute.
+    """
+
+    comparison: Comparison
+    pooled: Mapping[str, PooledEffect]
+    pooled_rows: Mapping[str, tuple[StudyRow, ...]]
+    unpooled: tuple[tuple[str, str], ...]
+    directions: Mapping[str, Mapping[str, int]]
+    differs: Mapping[str, tuple[str, ...]]
+    certainty: tuple[Domain, ...]
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What the findings of a library say to a question, with what was not counted and why."""
+
+    question: str
+    parts: Parts
+    comparisons: tuple[Weighed, ...]
+    found: Found
+    read_by: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Everything, as `srrag synthesise` prints it."""
+        aside = self.found
+        return {
+            "question": self.question,
+            "parts": {part: list(told) for part, told in self.parts.items()},
+            "read_by": self.read_by,
+            "comparisons": [_comparison_json(each) for each in self.comparisons],
+            "announced": [
+                _paper_json(each.paper)
+                | {
+                    "outcome": each.outcome,
+                    "times": list(each.times),
+                    "sentence": each.quote,
+                    "found": each.found,
+                }
+                for each in aside.announced
+            ],
+            "not_counted": {
+                "background": aside.background,
+                "figures_of_one_group": aside.one_group,
+                "conclusions_without_result": [
+                    {"doc_id": row["doc_id"], "sentence": row["quote"]} for row in aside.concluded
+                ],
+                "other_people": [_paper_json(paper) for paper in aside.other_people],
+                "left_out": [_paper_json(paper) for paper in aside.left_out],
+                "no_study_has": list(aside.relaxed),
+            },
+        }
+
+
+def synthesise(
+    question: str,
+    parts: Parts,
+    findings: Iterable[Row],
+    papers: Mapping[str, StudyPaper],
+    names: NameMatcher,
+    read_by: str,
+) -> Synthesis:
+    """Say what the findings say to a question; `read_by` names who read them."""
+    found = compare(parts, findings, papers, names)
+    weighed = tuple(
+        _weighed(each, found.parts, found.announced, names) for each in found.comparisons
+    )
+    return Synthesis(question, found.parts, weighed, found, read_by)
+
+
+def _weighed(
+    made: Comparison, parts: Parts, announced: Sequence[Announced], names: NameMatcher
+) -> Weighed:
+    shared: dict[str, list[StudyRow]] = {}
+    alone: list[tuple[str, str]] = []
+    for row in made.rows:
+        if isinstance(row.read, Effect):
+            shared.setdefault(_scale(row, row.read), []).append(row)
+        else:
+            alone.append((row.paper.title, row.read.reason))
+    pooled = {}
+    for kind, rows in shared.items():
+        if len(rows) < 2:
+            alone += [(row.paper.title, f"alone with a {kind}") for row in rows]
+            continue
+        reads = [row.read for row in rows if isinstance(row.read, Effect)]
+        pooled[kind] = pool([e.estimate for e in reads], [e.variance for e in reads])
+    directions: dict[str, Counter[str]] = {}
+    for row in made.rows:
+        directions.setdefault(row.counted, Counter())[row.paper.grade or "E"] += 1
+    return Weighed(
+        made, pooled, {kind: tuple(shared[kind]) for kind in pooled}, tuple(alone), directions,
+        _differences(made.rows), argue(made, pooled, parts, announced, names),
+    )  # fmt: skip
+
+
+def _scale(row: StudyRow, read: Effect) -> str:
+    """What effects have to share to be pooled: the kind, and of differences outcome and unit."""
+    if read.kind != "mean difference":
+        return read.kind
+    return " ".join(
+        filter(None, [read.kind, "in", row.outcome, f"({read.unit})" * bool(read.unit)])
+    )
+
+
+def _differences(rows: Sequence[StudyRow]) -> dict[str, tuple[str, ...]]:
+    """What sets rows apart, where they do not say the same."""
+    if len({row.counted for row in rows}) < 2:
+        return {}
+    told = {name: tuple(_told(row, name) for row in rows) for name in DIFFERING}
+    return {name: each for name, each in told.items() if len({*filter(None, each)}) > 1}
+
+
+def _told(row: StudyRow, name: str) -> str:
+    paper = row.paper
+    own = {
+        "people": row.people or paper.told.get("people", ())[:1],
+        "time": row.times,
+        "comparator": row.comparators,
+        "outcome": (row.outcome,),
+        "design": paper.told.get("study_design", ())[:1] or (STUDIES.get(paper.grade, ""),),
+        "n": (f"{paper.people:,}",) if paper.people else (),
+    }
+    return "; ".join(own.get(name, paper.told.get(name, ())[:2]))
+
+
+def shown_pool(kind: str, made: PooledEffect) -> dict[str, Any]:
+    """A pooled effect on the scale that papers print: ratios as ratios."""
+
+    def shown(value: float) -> float:
+        return math.exp(value) if kind in RATIOS else value
+
+    def both(ends: tuple[float, float] | None) -> list[float] | None:
+        return [shown(end) for end in ends] if ends else None
+
+    return {
+        "kind": kind, "studies": made.studies,
+        "fixed": shown(made.fixed), "fixed_interval": both(made.fixed_interval),
+        "random": shown(made.random), "random_interval": both(made.random_interval),
+        "prediction_interval": both(made.prediction),
+        "q": made.q, "p": made.p, "i2": made.i2, "tau2": made.tau2,
+    }  # fmt: skip
+
+
+def _paper_json(paper: StudyPaper) -> dict[str, Any]:
+    return {
+        "doc_id": paper.doc_id, "title": paper.title, "year": paper.year, "grade": paper.grade,
+        "pmid": paper.pmid, "status": paper.status,
+    }  # fmt: skip
+
+
+def _row_json(row: StudyRow) -> dict[str, Any]:
+    read = row.read
+    return _paper_json(row.paper) | {
+        "papers": [paper.doc_id for paper in row.papers],
+        "one_study_by": row.one_by,
+        "design": _told(row, "design"),
+        "n": row.paper.people,
+        "people": list(row.people),
+        "intervention": list(row.interventions),
+        "comparator": list(row.comparators),
+        "outcome": row.outcome,
+        "times": list(row.times),
+        "direction": row.counted,
+        "effect": row.effect,
+        "interval": row.interval,
+        "p": row.p,
+        "read": {
+            "kind": read.kind, "value": read.value, "interval": [read.low, read.high],
+            "level": read.level, "unit": read.unit, "from_counts": read.counted,
+            "half_event_added": read.corrected,
+        } if isinstance(read, Effect) else None,
+        "not_pooled": "" if isinstance(read, Effect) else read.reason,
+        "turned": row.turned,
+        "part_of_its_people": row.subgroup,
+        "contradicted_by": list(row.contrary),
+        "conclusion_beyond": row.concluded,
+        "sentence": row.quote,
+        "places": [list(place) for place in row.places],
+        "further_findings": [
+            {
+                key: each[key]
+                for key in ("interventions", "comparators", "outcome", "times", "people",
+                            "direction", "effect", "interval", "p")
+            }
+            for each in row.more
+        ],
+    }  # fmt: skip
+
+
+def _comparison_json(each: Weighed) -> dict[str, Any]:
+    made = each.comparison
+    return {
+        "interventions": list(made.interventions),
+        "against": made.against,
+        "outcome": made.outcome,
+        "studies": [_row_json(row) for row in made.rows],
+        "reviews": [_row_json(row) for row in made.reviews],
+        "pooled": [shown_pool(kind, pooled) for kind, pooled in each.pooled.items()],
+        "not_pooled": [{"study": study, "reason": reason} for study, reason in each.unpooled],
+        "directions": {name: dict(counts) for name, counts in each.directions.items()},
+        "differs": {name: list(values) for name, values in each.differs.items()},
+        "certainty": [
+            vars(domain) | {"sentences": list(domain.sentences)} for domain in each.certainty
+        ],
+    }

@@ -1,0 +1,199 @@
+"""What findings say across papers, and what is never counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from srrag.synthesis.effects import Unpooled
+from srrag.synthesis.forest import draw
+from srrag.synthesis.text import readable
+from tests.unit.synthesis.made import PARTS, finding, paper, synthesis
+
+OR = {"effect": "OR 0.5", "interval": "95% CI 0.3 to 0.8333"}
+
+
+def test_background_plans_and_conclusions_are_never_results() -> None:
+    made = synthesis(
+        [finding("one"), finding("two", kind="background"), finding("three", "", kind="planned"),
+         finding("four", kind="concluded", comparators=[])]
+    )  # fmt: skip
+    (each,) = made.comparisons
+    assert [row.paper.doc_id for row in each.comparison.rows] == ["one"]
+    assert each.directions == {"better": {"C": 1}}
+    assert made.found.background == 1 and len(made.found.concluded) == 1
+    (plan,) = made.found.announced
+    assert plan.protocol and not plan.found
+    text = readable(made)
+    assert "Announced: death" in text and "1 told as background" in text
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "why"),
+    [
+        ({"pmid": "7"}, {"pmid": "7"}, "PMID"),
+        ({"title": "A trial"}, {"title": "A Trial."}, "title"),
+        ({"text": "NCT01234567"}, {"text": "(NCT 01234567)"}, "registration number"),
+        ({"authors": "Roe, Doe"}, {"authors": "Roe, Doe"}, "authors and number of people"),
+    ],
+)
+def test_a_study_counts_once_however_many_papers_tell_of_it(
+    one: dict[str, str], two: dict[str, str], why: str
+) -> None:
+    papers = [paper("one", **one), paper("two", **two)]
+    made = synthesis([finding("one"), finding("two"), finding("one", p="0.01")], papers)
+    (row,) = made.comparisons[0].comparison.rows
+    assert len(row.papers) == 2 and row.one_by == why and len(row.more) == 2
+    assert "One study in 2 papers" in readable(made)
+
+
+def test_a_review_that_names_a_trial_is_not_that_trial_and_stands_apart() -> None:
+    text = "NCT01234567"
+    papers = [paper("trial", text=text), paper("review", text=text, grade="B")]
+    made = synthesis([finding("trial"), finding("review", grade="B")], papers)
+    (each,) = made.comparisons
+    assert [row.paper.doc_id for row in each.comparison.rows] == ["trial"]
+    assert [row.paper.doc_id for row in each.comparison.reviews] == ["review"]
+    assert each.directions == {"better": {"C": 1}}
+
+
+def test_effects_of_one_kind_are_pooled_and_other_kinds_are_named() -> None:
+    pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
+    made = synthesis(
+        [finding("one", **OR), finding("two", effect="OR 0.7", interval="0.5 to 0.98"),
+         finding("three", effect="HR 0.9", interval="0.8 to 1.0125"), finding("four")]
+    )  # fmt: skip
+    (each,) = made.comparisons
+    assert list(each.pooled) == ["odds ratio"] and each.pooled["odds ratio"].studies == 2
+    reasons = dict(each.unpooled)
+    assert reasons["Trial three of drug A"] == "alone with a hazard ratio"
+    assert reasons["Trial four of drug A"] == "no interval"
+    (told,) = made.json["comparisons"][0]["pooled"]
+    assert 0.5 < told["random"] < 0.7 and told["prediction_interval"] is None
+    assert sum(sum(by.values()) for by in each.directions.values()) == 4
+
+
+def test_mean_differences_of_other_scales_are_not_pooled() -> None:
+    told = {"effect": "mean difference -2.0 points", "interval": "-3.0 to -1.0"}
+    made = synthesis(
+        [finding("one", outcome="pain VAS", **told), finding("two", outcome="WOMAC pain", **told)],
+        parts=PARTS | {"O": ["pain"]},
+    )
+    (each,) = made.comparisons
+    assert not each.pooled and len(each.comparison.rows) == 2
+
+
+def test_directions_that_oppose_stand_beside_what_sets_the_studies_apart() -> None:
+    papers = [
+        paper("one", told={"sample_size": ("300",), "dose": ("5 mg",)}),
+        paper("two", told={"sample_size": ("300",), "dose": ("50 mg",)}),
+    ]
+    made = synthesis([finding("one"), finding("two", "worse", times=["1 year"])], papers)
+    (each,) = made.comparisons
+    assert each.differs == {"dose": ("5 mg", "50 mg")}
+    domains = {domain.domain: domain for domain in each.certainty}
+    assert domains["inconsistency"].judgement == "concern"
+    assert domains["inconsistency"].sentences == ("one says better.", "two says worse.")
+    assert "dose: [1] 5 mg | [2] 50 mg" in readable(made)
+
+
+def test_sentences_of_one_paper_that_contradict_each_other_count_as_no_direction() -> None:
+    made = synthesis([finding("one", **OR), finding("one", "worse", quote="Yet more died.")])
+    (row,) = made.comparisons[0].comparison.rows
+    assert row.counted == "contradicts itself" and row.contrary == ("Yet more died.",)
+    assert isinstance(row.read, Unpooled) and "contradict" in row.read.reason
+    assert "It also says: “Yet more died.”" in readable(made)
+
+
+def test_a_subgroup_never_stands_for_the_whole() -> None:
+    part = finding("one", "better", people=["women"], places=[{"start": 0, "end": 5}], **OR)
+    whole = finding("one", "no difference")
+    (row,) = synthesis([part, whole]).comparisons[0].comparison.rows
+    assert row.counted == "no difference" and not row.subgroup
+    others = [finding("one", outcome=name) for name in ("pain", "falls")]
+    (each,) = synthesis([part, *others]).comparisons
+    assert each.comparison.rows[0].subgroup and not each.pooled
+    assert "part of its people" in dict(each.unpooled)["Trial one of drug A"]
+
+
+def test_a_conclusion_that_goes_beyond_its_result_is_told() -> None:
+    made = synthesis(
+        [finding("one", "no difference"),
+         finding("one", kind="concluded", comparators=[], quote="Drug A saves lives.")]
+    )  # fmt: skip
+    assert made.comparisons[0].comparison.rows[0].concluded == "Drug A saves lives."
+    assert "Its conclusion goes further" in readable(made)
+
+
+def test_what_is_asked_for_may_be_the_comparator_of_the_paper() -> None:
+    row = finding("one", "worse", interventions=["surgery"], comparators=["astemol"],
+                  effect="OR 2.0", interval="1.25 to 3.2")  # fmt: skip
+    made = synthesis([row])
+    (told,) = made.comparisons[0].comparison.rows
+    assert told.turned and told.counted == "better"
+    assert not isinstance(told.read, Unpooled) and told.read.value == 0.5
+
+
+def test_a_change_since_before_is_no_comparison_and_a_figure_of_one_group_none_at_all() -> None:
+    made = synthesis(
+        [finding("one"), finding("two", comparators=[]), finding("three", "", comparators=[])]
+    )
+    assert [each.comparison.against for each in made.comparisons] == [
+        "placebo or sham", "before, or no comparator named",
+    ]  # fmt: skip
+    assert made.found.one_group == 1
+    assert made.comparisons[1].certainty[0].judgement == "concern"
+
+
+def test_retracted_papers_and_other_people_are_left_aside_by_name() -> None:
+    papers = [paper("one", status="retracted"), paper("two", title="Drug A in horses"),
+              paper("three", title="Drug A in adults with asthma")]  # fmt: skip
+    rows = [finding(each.doc_id) for each in papers]
+    made = synthesis(rows, papers, PARTS | {"P": ["asthma"]})
+    assert [row.paper.doc_id for row in made.comparisons[0].comparison.rows] == ["three"]
+    assert "Of other people, 2 studies" in readable(made)
+    made = synthesis(rows, papers)
+    assert [each.doc_id for each in made.found.left_out] == ["one"]
+
+
+def test_an_outcome_that_no_study_names_is_said_and_the_others_are_shown() -> None:
+    made = synthesis([finding("one")], parts=PARTS | {"O": ["walking"]})
+    assert made.found.relaxed == ("O",) and made.comparisons
+    assert "No study here tells of “walking”" in readable(made)
+
+
+def test_certainty_is_argued_and_what_papers_do_not_tell_is_not_judged() -> None:
+    open_label = {"sample_size": ("40",), "masking": ("open-label",)}
+    made = synthesis([finding("one"), finding("one", "", kind="planned", outcome="falls")],
+                     [paper("one", told=open_label)], PARTS | {"O": []})  # fmt: skip
+    domains = {d.domain: (d.judgement, d.reason) for d in made.comparisons[0].certainty}
+    assert domains["risk of bias"][0] == "concern"
+    assert domains["inconsistency"] == ("not judged", "there is one study")
+    assert domains["imprecision"] == ("concern", "40 people in all, fewer than 400")
+    assert domains["reporting"][0] == "concern" and "without a result" in domains["reporting"][1]
+
+
+def test_an_unknown_direction_is_unclear_and_breaks_nothing() -> None:
+    made = synthesis([finding("one", "sideways"), finding("two", "not inferior")])
+    assert set(made.comparisons[0].directions) == {"unclear", "not inferior"}
+
+
+def test_without_any_finding_on_the_question_it_says_so() -> None:
+    made = synthesis([finding("one", interventions=["surgery"])])
+    assert not made.comparisons and "No study here compares this" in readable(made)
+    assert json.loads(json.dumps(made.json))["comparisons"] == []
+
+
+def test_a_forest_plot_is_drawn_of_what_is_pooled_and_its_bytes_are_the_same_again(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
+    rows = [finding("one $", **OR), finding("two", effect="OR 0.7", interval="0.5 to 0.98")]
+    made = synthesis(rows)
+    paths = [Path(path) for path in draw(made, tmp_path / "a")]
+    assert [path.name for path in paths] == ["forest-1.pdf", "forest-1.png"]
+    again = [Path(path) for path in draw(made, tmp_path / "b")]
+    assert [p.read_bytes() for p in paths] == [p.read_bytes() for p in again]
+    assert draw(synthesis([finding("one")]), tmp_path) == []
