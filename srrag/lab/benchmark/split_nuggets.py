@@ -75,14 +75,24 @@ class SplitNuggets(LLMStep):
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each question."""
         return [
-            prompt(row, each["text"], joined(each["exact"]), self.max_tokens)
+            Prompt(
+                row,
+                STAGE,
+                PROMPT.system(),
+                PROMPT.user(question=quoted(each["text"]), answer=quoted(joined(each["exact"]))),
+                Nuggets,
+                max_tokens=self.max_tokens,
+            )
             for row, each in live(batch, self.reads)
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Return the sentences of the exact answer."""
         answers = batch["exact"].to_pylist()
-        return [by_rules([s["text"] for s in answers[prompt.row]]) for prompt in prompts]
+        return [
+            by_rules([each["text"] for each in answers[prompt.row]]).model_dump_json()
+            for prompt in prompts
+        ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Return a fault for nuggets with a number that question and answer lack."""
@@ -99,16 +109,9 @@ class SplitNuggets(LLMStep):
         return filled(batch, NUGGET_COLUMN, made)
 
 
-def prompt(row: int, question: str, answer: str, max_tokens: int) -> Prompt:
-    """Render the prompt that takes an answer apart."""
-    user = PROMPT.user(question=quoted(question), answer=quoted(answer))
-    return Prompt(row, STAGE, PROMPT.system(), user, Nuggets, max_tokens=max_tokens)
-
-
-def by_rules(sentences: Sequence[str]) -> str:
-    """Answer that prompt by making each sentence a vital nugget."""
-    made = [Nugget(text=text, importance="vital") for text in sentences]
-    return Nuggets(nuggets=made).model_dump_json()
+def by_rules(sentences: Sequence[str]) -> Nuggets:
+    """Make each sentence a vital nugget."""
+    return Nuggets(nuggets=[Nugget(text=text, importance="vital") for text in sentences])
 
 
 def fault(value: Nuggets, sources: Sequence[str]) -> Fault | None:

@@ -7,12 +7,9 @@ rethinking-rag's factuality (section 2.4.1).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
-
-import pyarrow as pa
 
 from srrag.algo.entailment import SENTENCE_THRESHOLD, THRESHOLD, content_stems, entails
 from srrag.lab.judges.support import MAX_CLAIMS, Number
@@ -28,9 +25,9 @@ from srrag.lab.measure.judgements import (
     lines,
     verdict,
 )
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Fault, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.llm.fields import Items, Means, Text
 
 MAX_FACTS = 48
 FIELD_THRESHOLD = 0.5
@@ -141,20 +138,14 @@ class JudgeByGold(Preparation):
     )  # fmt: skip
     fills: ClassVar[tuple[str, ...]] = ("nugget_verdicts", "picot_verdicts", "claim_verdicts")
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    file: ClassVar[PromptFile] = PROMPT
 
     words: int | None = 250
-    max_tokens: int = most_tokens(GoldComparison)
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """A prompt for each answer whose gold says something."""
-        system = PROMPT.system()
-        return [
-            Prompt(row, "", system, self._user(case), GoldComparison, max_tokens=self.max_tokens)
-            for row, case in enumerate(self.rows(batch))
-            if not case["missing"] and (case["nuggets"] or parts(case) or to_check(case))
-        ]
-
-    def _user(self, case: Case) -> str:
+    def user(self, case: Case) -> str | None:
+        """Answer, gold and claims, if there is an answer whose gold says something."""
+        if case["missing"] or not (case["nuggets"] or parts(case) or to_check(case)):
+            return None
         expected = (
             {"part": name, "name": NAMES[name], "expected": case["picot"][name]}
             for name in parts(case)
@@ -169,41 +160,32 @@ class JudgeByGold(Preparation):
             claims=lines(claims) or "(none)",
         )
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def rule(self, case: Case) -> GoldComparison:
         """Compare words."""
-        cases = self.rows(batch)
-        return [_rule(cases[prompt.row], self.words).model_dump_json() for prompt in prompts]
+        return _rule(case, self.words)
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def lacks(self, case: Case, said: Any) -> Fault | None:
         """Facts, parts and claims without a verdict."""
-        (case,) = self.rows(batch.slice(prompt.row, 1))
-        lacking = [name for name in parts(case) if name not in {each.part for each in value.parts}]
+        lacking = [name for name in parts(case) if name not in {each.part for each in said.parts}]
         return (
-            incomplete(value.facts, min(MAX_FACTS, len(case["nuggets"])), "fact")
+            incomplete(said.facts, min(MAX_FACTS, len(case["nuggets"])), "fact")
             or (Fault("incomplete", f"Part {lacking[0]} is missing.") if lacking else None)
-            or incomplete(value.claims, len(to_check(case)), "claim")
+            or incomplete(said.claims, len(to_check(case)), "claim")
         )
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
+    def take(self, case: Case, said: Any, lost: str) -> dict[str, Any]:
         """Bring the verdicts into the order of the gold, with a fault where one lacks."""
-        cases = self.rows(batch)
-        given = {p.row: each for p, each in zip(prompts, completions, strict=True)}
-        columns: dict[str, list[Any]] = {name: [] for name in self.fills}
-        for row, case in enumerate(cases):
-            completion = given.get(row, Completion())
-            said = completion.value or GoldComparison(facts=[], parts=[], claims=[])
-            lost = completion.fault.kind if completion.fault else "incomplete"
-            found = {each.part: each for each in reversed(said.parts)}
-            listed = (
-                in_order(said.facts, len(case["nuggets"])),
-                [found.get(name) for name in parts(case)],
-                in_order(said.claims, len(to_check(case))),
-            )
-            for name, items in zip(self.fills, listed, strict=True):
-                columns[name].append([_verdict(each, lost, case) for each in items])
-        return self.fill(batch, **columns)
+        answer = said or GoldComparison(facts=[], parts=[], claims=[])
+        found = {each.part: each for each in reversed(answer.parts)}
+        listed = (
+            in_order(answer.facts, len(case["nuggets"])),
+            [found.get(name) for name in parts(case)],
+            in_order(answer.claims, len(to_check(case))),
+        )
+        return {
+            name: [_verdict(each, lost or "incomplete", case) for each in items]
+            for name, items in zip(self.fills, listed, strict=True)
+        }
 
 
 def parts(case: Case) -> list[str]:

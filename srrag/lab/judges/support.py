@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import pyarrow as pa
 from pydantic import Field
 
 from srrag.algo.entailment import SENTENCE_THRESHOLD, THRESHOLD, entails
@@ -26,9 +25,9 @@ from srrag.lab.measure.judgements import (
     lines,
     must_have,
 )
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Fault, PromptFile
 from srrag.llm.delimit import quoted
-from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.llm.fields import Items, Means, Text
 
 MAX_CLAIMS = 32
 MAX_STATEMENTS = 24
@@ -115,19 +114,12 @@ class JudgeSupport(Preparation):
     )  # fmt: skip
     fills: ClassVar[tuple[str, ...]] = ("claims", "claims_fault", "support")
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    file: ClassVar[PromptFile] = PROMPT
 
-    max_tokens: int = most_tokens(Supported)
-
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """A prompt for each case with something to look for."""
-        system = PROMPT.system()
-        return [
-            Prompt(row, "", system, self._user(case), Supported, max_tokens=self.max_tokens)
-            for row, case in enumerate(self.rows(batch))
-            if said(case) or (case["evidence"] and must_have(case))
-        ]
-
-    def _user(self, case: Case) -> str:
+    def user(self, case: Case) -> str | None:
+        """Sentences, nuggets and passages, if there is something to look for."""
+        if not said(case) and not (case["evidence"] and must_have(case)):
+            return None
         passages = ({"title": each["title"], "text": each["text"]} for each in case["evidence"])
         return PROMPT.user(
             question=quoted(case["text"]),
@@ -136,41 +128,29 @@ class JudgeSupport(Preparation):
             passages=lines(passages) or "(none)",
         )
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def rule(self, case: Case) -> Supported:
         """Compare the words of each sentence and nugget with those of each passage."""
-        cases = self.rows(batch)
-        return [_rule(cases[prompt.row]).model_dump_json() for prompt in prompts]
+        return _rule(case)
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def lacks(self, case: Case, answer: Any) -> Fault | None:
         """Statements without a verdict, and an answer of which nothing was taken apart."""
-        (case,) = self.rows(batch.slice(prompt.row, 1))
-        if said(case) and not value.claims and len(said(case)) > 1:
+        if not answer.claims and len(said(case)) > 1:
             return Fault("incomplete", "There is no claim. Take the sentences apart.")
-        return incomplete(value.statements, len(must_have(case)), "statement")
+        return incomplete(answer.statements, len(must_have(case)), "statement")
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
+    def take(self, case: Case, answer: Any, lost: str) -> dict[str, Any]:
         """Turn numbers of passages into ids; a number that was not shown is none."""
-        cases = self.rows(batch)
-        given = {p.row: each for p, each in zip(prompts, completions, strict=True)}
-        claims: list[list[dict[str, Any]]] = [[] for _ in cases]
-        support = [[_found() for _ in must_have(case)] for case in cases]
-        for row, completion in given.items():
-            case, answer = cases[row], completion.value
-            if answer is not None:
-                claims[row] = [_claim(case, each) for each in answer.claims] if said(case) else []
-            lost = completion.fault.kind if completion.fault else "incomplete"
-            listed = in_order(answer.statements if answer else (), len(must_have(case)))
-            support[row] = [
-                _found(ids(case, each.passages), each.reason) if each else _found(fault=lost)
+        listed = in_order(answer.statements if answer else (), len(must_have(case)))
+        claims = answer.claims if answer and said(case) else []
+        fault = lost or ("incomplete" if answer else "")
+        return {
+            "claims": [_claim(case, each) for each in claims],
+            "claims_fault": lost if said(case) else "",
+            "support": [
+                _found(ids(case, each.passages), each.reason) if each else _found(fault=fault)
                 for each in listed
-            ]
-        faults = [
-            completion.fault.kind if completion and completion.fault and said(case) else ""
-            for case, completion in zip(cases, map(given.get, range(len(cases))), strict=True)
-        ]
-        return self.fill(batch, claims=claims, claims_fault=faults, support=support)
+            ],
+        }
 
 
 def said(case: Case) -> list[str]:

@@ -15,7 +15,7 @@ from srrag.core.provenance import Fitted, packaged_fit
 from srrag.core.rows import with_columns
 from srrag.core.schema import EVIDENCE, NUGGETS, PICOT, SENTENCES, relation
 from srrag.core.step import Function, LLMStep, Place, Step
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, Rules
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import most_tokens
 
@@ -301,20 +301,77 @@ class Measure(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation(_Asking):
-    """Prepares cases for judges by filling columns of CASES."""
+    """Prepares cases for judges by filling columns of CASES, with at most one call a case."""
 
     writes: ClassVar[pa.Schema] = CASES
     fills: ClassVar[tuple[str, ...]]
+    file: ClassVar[PromptFile]
+    """The prompt; its schema is that of the answer."""
 
-    def rows(self, batch: pa.Table) -> list[Case]:
-        """Return what the step reads of each case."""
-        cases: list[Case] = batch.select(self.reads).to_pylist()
-        return cases
+    @abc.abstractmethod
+    def user(self, case: Case) -> str | None:
+        """Return the user text of the prompt on a case; None if there is nothing to ask."""
 
-    def fill(self, batch: pa.Table, **columns: Sequence[Any]) -> pa.Table:
-        """Return the cases with these columns replaced."""
+    @abc.abstractmethod
+    def rule(self, case: Case) -> Answer:
+        """Answer the prompt of a case by rules."""
+
+    @abc.abstractmethod
+    def take(self, case: Case, said: Any, lost: str) -> dict[str, Any]:
+        """Return the columns of a case from its answer.
+
+        Without one `said` is None, and `lost` the kind of its fault, "" if nothing was asked. What
+        an answer lacks is lost as "incomplete".
+        """
+
+    def lacks(self, case: Case, said: Any) -> Fault | None:
+        """Return the fault of an answer that fits its schema."""
+        return None
+
+    def limits(self) -> dict[str, int]:
+        """Limits of fields that this step is set to, which its prompt names by field as well."""
+        return {}
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        """A prompt for each case with something to ask."""
+        schema = self.file.schema
+        assert schema is not None
+        limits = self.limits()
+        names = {name.rpartition(".")[2]: most for name, most in limits.items()}
+        system = self.file.system(limits, (), **names)
+        return [
+            Prompt(row, "", system, user, schema, max_tokens=most_tokens(schema))
+            for row, case in enumerate(self._rows(batch))
+            if (user := self.user(case)) is not None
+        ]
+
+    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+        """Answer by rules."""
+        cases = self._rows(batch)
+        return [self.rule(cases[prompt.row]).model_dump_json() for prompt in prompts]
+
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """What `lacks` says."""
+        (case,) = self._rows(batch.slice(prompt.row, 1))
+        return self.lacks(case, value)
+
+    def parse(
+        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
+    ) -> pa.Table:
+        """Fill the columns of each case."""
+        given = {p.row: each for p, each in zip(prompts, completions, strict=True)}
+        columns: dict[str, list[Any]] = {name: [] for name in self.fills}
+        for row, case in enumerate(self._rows(batch)):
+            completion = given.get(row, Completion())
+            lost = completion.fault.kind if completion.fault else ""
+            for name, value in self.take(case, completion.value, lost).items():
+                columns[name].append(value)
         schema = pa.schema([CASES.field(name) for name in columns])
         return with_columns(batch, pa.table(columns, schema=schema)).select(batch.column_names)
+
+    def _rows(self, batch: pa.Table) -> list[Case]:
+        cases: list[Case] = batch.select(self.reads).to_pylist()
+        return cases
 
 
 def metrics_of(step: Step) -> tuple[Metric, ...]:
