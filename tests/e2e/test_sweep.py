@@ -55,8 +55,9 @@ def command(root: Path, bench: Path, url: str, k: str = "4,8") -> list[str]:
 
 
 def parts(root: Path) -> dict[str, int]:
-    """When each part of a stage of pipelines was written."""
-    found = (root / "stages").glob("answers-*/*/part-*.parquet")
+    """When each part of a stage of pipelines was written; one counts once its receipt stands."""
+    receipts = (root / "stages").glob("answers-*/*/part-*.json")
+    found = [path.with_suffix(".parquet") for path in receipts]
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in found}
 
 
