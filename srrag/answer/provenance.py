@@ -12,7 +12,7 @@ from srrag.core.grades import UNGRADED
 Row = dict[str, Any]
 
 _EXPANSION = (
-    "anchors", "subquestions", "hyde_passages", "hyde_violations", "rationale", "reformulations",
+    "anchors", "subquestions", "hyde_passages", "rationale", "reformulations",
     "keywords", "tree_trace",
 )  # fmt: skip
 
