@@ -12,7 +12,7 @@ from srrag.lab.experiment.pairs import expanded_pairs
 from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.sweep import bench_group, row_off, run_sweep
 from srrag.lab.experiment.sweep_summary import told
-from srrag.lab.experiment.table import SHOWN, ranks, readable_systems
+from srrag.lab.experiment.table import ranks, readable_systems
 from srrag.lab.experiment.terms import Terms
 from srrag.runner.progress import say
 
@@ -46,7 +46,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         baseline,
         pairs=pairs,
         by=terms.bench.get("by"),
-        shown=given.get("shown") or SHOWN,
+        shown=given.get("shown"),
         resampling=terms.resampling,
     )
     order = ranks(found.rows, given.get("decides") or ())

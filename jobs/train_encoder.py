@@ -8,8 +8,8 @@ from typing import Any
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.gold_sets import GoldSource, check_folds
-from srrag.lab.experiment.run_training import trainer
-from srrag.lab.experiment.train_encoder import TrainEncoderJob, readable
+from srrag.lab.experiment.run_training import readable, trainer
+from srrag.lab.experiment.train_encoder import TrainEncoderJob
 from srrag.lab.train.encoder.task import EncoderSettings
 from srrag.lab.train.encoder.training import run_plain
 from srrag.runner.progress import say
@@ -56,5 +56,5 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if train["workers"]:
         runner.connect()  # type: ignore[attr-defined]
     summary = training.run(trainer(run_plain, train["workers"], place.threads))
-    say(readable(summary))
+    say(readable({"held out": summary, "gate": summary["gate"]}))
     return summary

@@ -7,7 +7,8 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.lab.experiment.filter_settings import check, read_base, read_candidates
-from srrag.lab.experiment.train_filter import TrainFilterJob, filter_trainer, readable
+from srrag.lab.experiment.run_training import readable
+from srrag.lab.experiment.train_filter import TrainFilterJob, filter_trainer
 from srrag.runner.progress import say
 
 
@@ -36,5 +37,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         factory.runner(config).connect()  # type: ignore[attr-defined]
     threads = factory.training_place(config).threads
     summary = training.run(filter_trainer(train["workers"], threads, out / "state"))
-    say(readable(summary))
+    new = summary.get("new_passages")
+    said = {"all test pairs": summary} | ({"passages new to it": new} if new else {})
+    say(readable(said))
     return summary

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from srrag.core.figures import printed
 from srrag.lab.train.group import Alone
 from srrag.lab.train.task import TrainingTask
 
@@ -41,3 +42,21 @@ def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int
         )
 
     return there
+
+
+def readable(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Figures of each set of questions beside the baseline's, with the difference, for a terminal.
+
+    The baseline is what is there without the training: a cosine, or the encoder as it was.
+    """
+    lines = []
+    for title, found in sets.items():
+        lines.append(title)
+        for name, each in found["metrics"].items():
+            base, gain = (found[key].get(name) for key in ("baseline_metrics", "difference"))
+            beside = f"   baseline {base['value']:.4f}" if base else ""
+            span = (
+                f"   {gain['value']:+.4f} [{gain['low']:+.4f}, {gain['high']:+.4f}]" if gain else ""
+            )
+            lines.append(f"  {name:<20}{printed(each)}{beside}{span}")
+    return "\n".join(lines) + "\n"

@@ -28,7 +28,7 @@ def told(
     *,
     pairs: Sequence[tuple[str, str]],
     by: str | None,
-    shown: Sequence[str],
+    shown: Sequence[str] | None,
     resampling: Mapping[str, int],
 ) -> tuple[dict[str, Any], str]:
     """The figures of a sweep as JSON, and as text: rows, controls, chance, and `pairs` by group."""

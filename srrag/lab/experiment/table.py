@@ -14,13 +14,8 @@ from srrag.lab.report import numbers
 from srrag.lab.report.failures import stated
 from srrag.lab.report.row import Row
 from srrag.lab.report.seeds import spreads
+from srrag.lab.report.view import benches
 
-SHOWN = (
-    "nDCG@10", "recall@100", "MRR@10", "coverage@10", "nugget_coverage", "faithfulness",
-    "semantic_similarity", "picot_match", "choice_accuracy", "evidence_coverage",
-    "selection_precision", "selection_recall", "factuality", "completeness", "answer_words",
-)  # fmt: skip
-"""Metrics of the table that a terminal shows."""
 NO_VALUE = "–"
 
 
@@ -104,12 +99,13 @@ def judged_fit(rows: Sequence[Row], told: Mapping[str, str]) -> list[Row]:
     ]
 
 
-def readable(rows: Sequence[Row], baseline: str, shown: Sequence[str] = SHOWN) -> str:
+def readable(rows: Sequence[Row], baseline: str, shown: Sequence[str] | None = None) -> str:
     """Format failures, then the table of values and p-values of the differences, for a terminal.
 
-    `shown` are the metrics, all if the rows have none of these; empty columns are left out. A
+    `shown` are the metrics, or those of a report's first table; empty columns are left out. A
     summary of rows that differ only in the engine's seed follows.
     """
+    shown = shown or [column.name for column in benches(rows)[0].main]
     names = [n for n in shown if any(_cell(row, n) != NO_VALUE for row in rows)]
     names = names or list(dict.fromkeys(name for row in rows for name in row.metrics))
     width = max(len(row.name) for row in rows)

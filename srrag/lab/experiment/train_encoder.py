@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.errors import UsageError
-from srrag.core.figures import printed
 from srrag.core.provenance import KEY, digest, fitted_on, including
 from srrag.core.spec import fingerprint, spec
 from srrag.lab.experiment.encoder_figures import compared, encode_passages, harmed, ranked
@@ -188,17 +187,3 @@ class TrainEncoderJob:
         file = state / "material.json"
         material.write(file)
         return replace(task, material=str(file), state=str(state))
-
-
-def readable(summary: dict[str, Any]) -> str:
-    """Figures before and after, for a terminal."""
-    lines = []
-    for title, found in (("held out", summary), ("gate", summary["gate"])):
-        for name, after in found["metrics"].items():
-            gain = found["difference"][name]
-            span = f"[{gain['low']:+.4f}, {gain['high']:+.4f}]"
-            before = found["baseline_metrics"][name]["value"]
-            lines.append(
-                f"{title:<9}{name:<18}{before:.4f} → {printed(after)}   {gain['value']:+.4f} {span}"
-            )
-    return "\n".join(lines) + "\n"

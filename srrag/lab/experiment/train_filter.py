@@ -13,7 +13,6 @@ import numpy as np
 
 from srrag.algo.classification import best_threshold
 from srrag.core.errors import reading
-from srrag.core.figures import printed
 from srrag.core.provenance import KEY, fitted_on
 from srrag.core.spec import fingerprint
 from srrag.lab.experiment.run_training import trainer
@@ -236,21 +235,3 @@ def data_facts(given: Material, trained: Trained) -> dict[str, Any]:
         "fingerprint": test.fingerprint,
         "seen_passages": int(test.seen_passages(pairs).sum()),
     }
-
-
-def readable(summary: dict[str, Any]) -> str:
-    """The figures, for a terminal."""
-    parts_ = [("all test pairs", summary)]
-    if "new_passages" in summary:
-        parts_.append(("passages that training has not seen", summary["new_passages"]))
-    lines = []
-    for title, found in parts_:
-        lines += [f"{title}: {found['pairs']} of {found['questions']} questions"]
-        for name, each in found["metrics"].items():
-            base = found["baseline_metrics"].get(name)
-            beside = "" if base is None else f"   cosine {base['value']:.4f}"
-            lines.append(f"  {name:<10}{printed(each)}{beside}")
-        for name, gain in found["difference"].items():
-            span = f"[{gain['low']:+.4f}, {gain['high']:+.4f}]"
-            lines.append(f"  {name} above the cosine's: {gain['value']:+.4f}   {span}")
-    return "\n".join(lines) + "\n"

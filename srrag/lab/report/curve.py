@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator
 
 from srrag.lab.report.breakdown import Stratum
+from srrag.lab.report.forest import scale
 from srrag.lab.report.row import Row
 from srrag.lab.report.view import BenchmarkView, Column
 
@@ -162,12 +162,7 @@ def _curve(bench: BenchmarkView, key: str, column: Column) -> Curve | None:
         return None
     ends = [n for line in drawn for p in line.points for n in (p.value, p.low, p.high)]
     numbers = [n for n in (*ends, *(value for _, value in references)) if n is not None]
-    low, high = min(numbers), max(numbers)
-    padding = max(0.06 * (high - low), 0.005)
-    first = max(low - padding, 0.0) if low >= 0 else low - padding
-    last = min(high + padding, 1.0) if high <= 1 else high + padding
-    ticks = tuple(float(t) for t in MaxNLocator(5).tick_values(first, last) if first <= t <= last)
-    return Curve(column, key.rpartition(".")[2], drawn, tuple(references), first, last, ticks)
+    return Curve(column, key.rpartition(".")[2], drawn, tuple(references), *scale(numbers))
 
 
 def _label(name: str, key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,15 +49,21 @@ def forest(bench: BenchmarkView, column: Column) -> Forest:
     """Make the plot of a metric."""
     marks = tuple(_mark(bench, row, column) for row in bench.rows)
     numbers = [n for mark in marks for n in (mark.value, mark.low, mark.high) if n is not None]
+    first, last, ticks = scale(numbers)
+    based = [mark.value for mark in marks if mark.is_baseline]
+    baseline = based[0] if len(based) == 1 else None
+    return Forest(column, marks, first, last, ticks, baseline)
+
+
+def scale(numbers: Sequence[float]) -> tuple[float, float, tuple[float, ...]]:
+    """The ends of a scale that shows these values, and its ticks."""
     low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
     padding = max(_PADDING * (high - low), 0.005)
     # A share has no scale beyond 0 and 1.
     first = max(low - padding, 0.0) if low >= 0 else low - padding
     last = min(high + padding, 1.0) if high <= 1 else high + padding
-    ticks = [float(t) for t in MaxNLocator(5).tick_values(first, last) if first <= t <= last]
-    based = [mark.value for mark in marks if mark.is_baseline]
-    baseline = based[0] if len(based) == 1 else None
-    return Forest(column, marks, first, last, tuple(ticks), baseline)
+    ticks = (float(t) for t in MaxNLocator(5).tick_values(first, last))
+    return first, last, tuple(t for t in ticks if first <= t <= last)
 
 
 def _mark(bench: BenchmarkView, row: Row, column: Column) -> ForestMark:
