@@ -126,9 +126,12 @@ def compare(
     relaxed: list[str] = []
     if asked:
         meant = [(row, side) for row, side in on if names.means(asked, [row["outcome"]])]
-        if not meant:
+        if not any(row["kind"] == "found" for row, _ in meant):
+            # What no result names may be an illness ("probiotics improve periodontitis").
+            ill = {r["doc_id"] for r, _ in on if names.holds_any(asked, papers[r["doc_id"]].title)}
+            meant = [(row, side) for row, side in on if row["doc_id"] in ill or not ill]
             relaxed, asked = ["O"], []
-        on = meant or on
+        on = meant
     fits = {doc: _fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
     others = tuple(papers[doc] for doc in fits if not fits[doc])
     hidden = tuple(papers[d] for d in fits if fits[d] and papers[d].status in HIDDEN)

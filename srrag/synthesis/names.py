@@ -58,6 +58,10 @@ class NameMatcher:
         told = [held for text in texts for held in self.stems(text)]
         return any(stems <= held for stems in self.stems(asked) for held in told)
 
+    def holds_any(self, asked: Iterable[str], text: str) -> bool:
+        """Whether a text holds all stems of one of the names."""
+        return any(self.holds(each, [text]) for each in asked)
+
     def same(self, one: str, other: str) -> bool:
         """Whether two names have the same stems, or the same meaning by their vectors."""
         if {*self.stems(one)} & {*self.stems(other)}:

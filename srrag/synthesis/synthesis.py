@@ -58,6 +58,12 @@ class Synthesis:
     found: Found
     read_by: str
 
+    def __str__(self) -> str:
+        """The synthesis as a terminal shows it."""
+        from srrag.synthesis.text import readable  # which renders this class
+
+        return readable(self)
+
     @property
     def json(self) -> dict[str, Any]:
         """Everything, as `srrag synthesise` prints it."""

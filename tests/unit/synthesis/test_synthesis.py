@@ -164,6 +164,18 @@ def test_an_outcome_that_no_study_names_is_said_and_the_others_are_shown() -> No
     assert "No study here tells of “walking”" in readable(made)
 
 
+def test_an_outcome_told_as_background_alone_hides_no_result() -> None:
+    rows = [finding("one"), finding("one", kind="background", outcome="walking")]
+    made = synthesis(rows, parts=PARTS | {"O": ["walking"]})
+    assert made.found.relaxed == ("O",) and made.comparisons[0].comparison.outcome == "death"
+
+
+def test_an_illness_asked_for_as_an_outcome_keeps_the_studies_of_it() -> None:
+    papers = [paper("one", title="Drug A in gout"), paper("two", title="Drug A in asthma")]
+    made = synthesis([finding("one"), finding("two")], papers, PARTS | {"O": ["gout"]})
+    assert [row.paper.doc_id for row in made.comparisons[0].comparison.rows] == ["one"]
+
+
 def test_certainty_is_argued_and_what_papers_do_not_tell_is_not_judged() -> None:
     open_label = {"sample_size": ("40",), "masking": ("open-label",)}
     made = synthesis([finding("one"), finding("one", "", kind="planned", outcome="falls")],
