@@ -17,6 +17,7 @@ from srrag.model.encoder import Encoder
 from srrag.reading.abbreviations import read_abbreviations
 from srrag.storage.store import Store
 from srrag.synthesis.names import NameMatcher
+from srrag.synthesis.stated import stated
 from srrag.synthesis.studies import StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
@@ -33,20 +34,21 @@ def synthesis_of(store: Store, build: str, question: str) -> Synthesis:
     folders = store.artifacts(build)
     (parts,) = rule_anchors([question])
     findings = _rows(store, pointer, "findings")
-    if not findings:
-        raise UsageError(f"root={store} holds no findings; build it with a model (model=…)")
+    if not findings and not (parts["I"] and parts["O"]):
+        cure = "name a treatment and an outcome in the question, or build with a model (model=…)"
+        raise UsageError(f"root={store} holds no findings; {cure}")
     wanted = {row["doc_id"] for row in findings}
     documents = [
         row
         for row in _rows(
             store, pointer, "documents", ["doc_id", "title", "text", "grade", "year", "pmid"]
         )
-        if row["doc_id"] in wanted
+        if row["doc_id"] in wanted or not findings
     ]
     standings = Standings(folders.get("standing"))
     ids = [row["doc_id"] for row in documents]
     states, _ = standings.find(ids)
-    told, others = _told(store, pointer, wanted)
+    told, others = _told(store, pointer, [row["doc_id"] for row in documents])
     papers = {
         row["doc_id"]: StudyPaper(
             row["doc_id"], row["title"], row["year"], row["grade"], row["pmid"], status,
@@ -57,7 +59,10 @@ def synthesis_of(store: Store, build: str, question: str) -> Synthesis:
     long = read_abbreviations(folders["abbreviations"]) if "abbreviations" in folders else {}
     with few_texts():
         names = NameMatcher(long, others, load(Encoder()).encode)
-        return synthesise(question, parts, findings, papers, names, "a model")
+        if findings:
+            return synthesise(question, parts, findings, papers, names, "a model")
+        made = list(stated(papers.values(), parts, names))
+        return synthesise(question, parts, made, papers, names, "rules")
 
 
 def _rows(
