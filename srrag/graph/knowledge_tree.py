@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from srrag.core.ids import content_id
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.communities import GROUP
+from srrag.graph.facts import normalise
 from srrag.graph.group_layers import read_groups, write_groups
 from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
@@ -24,9 +26,17 @@ from srrag.graph.tree_layout import ROWS, Layout, with_node_ids
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
+from srrag.storage.manifest import check_part
+from srrag.storage.mirror import opened
 
 TOPICS = "topics.parquet"
 BELOW = "tree.parquet"
+MAX_RESULTS = 2
+"""Results that one study tells of an outcome, such as those at two times."""
+_RESULT = [
+    "doc_id", "kind", "interventions", "comparators", "outcome", "times", "direction", "effect",
+    "interval", "p", "reject",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +44,9 @@ class BuildKnowledgeTree(Build):
     """ENTITIES, EDGES and COMMUNITIES → TREE.
 
     The keywords of a community are its √n members with the most internal edges, at most
-    `max_keywords`; documents, and names of more than 60 characters, come last. An entity hangs
-    under its nearest keyword, a relation under the keyword of its head, an attribute under its
-    entity.
+    `max_keywords`; documents, times, arms and names of more than 60 characters come last. An entity
+    hangs under its nearest keyword, a relation under the keyword of its head, an attribute under
+    its entity.
 
     The engine names and summarises communities of at least `min_members` entities, with one prompt
     of at most `max_chars` of facts, or several rounds for more. The keywords name smaller
@@ -45,9 +55,11 @@ class BuildKnowledgeTree(Build):
     with a hash of its facts.
     """
 
-    version = 4
+    version = 5
 
     entities: str = "entities"
+    findings: str = ""
+    """The stage of FINDINGS, whose results a model reads beside the facts; "" for none."""
     communities: str = "communities"
     units: str = "units"
     max_keywords: int = 8
@@ -94,8 +106,18 @@ class BuildKnowledgeTree(Build):
         )
         graph = TreeGraph.read(folder, groups, units)
         layout = Layout(graph, self.max_keywords)
-        keys = self._keys(graph, layout)
-        texts = self._describe(graph, layout, at, {c: known.get(key) for c, key in keys.items()})
+        # The rules' summary quotes facts, a model tells what which study found.
+        told = {}
+        if not isinstance(self.engine, Rules):
+            results = read_results(inputs[self.findings] if self.findings else ())
+            told = {c: graph.facts_by_study(c, results) for c in self._described(graph)}
+        keys = {
+            c: content_id(*layout.keyword_names(c), *(told[c] if told else (graph.facts_hash(c),)))
+            for c in self._described(graph)
+        }
+        facts = told.__getitem__ if told else graph.facts
+        former = {c: known.get(key) for c, key in keys.items()}
+        texts = self._describe(facts, layout, at, former)
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
         options = coding(ROWS, ("ref_id", "text"))
@@ -115,31 +137,27 @@ class BuildKnowledgeTree(Build):
             "unanswered": texts.unanswered,
         }
 
-    def _keys(self, graph: TreeGraph, layout: Layout) -> dict[int, str]:
-        """Return the communities that are large enough to describe, with a hash of their facts."""
+    def _described(self, graph: TreeGraph) -> list[int]:
+        """The communities that are large enough to describe."""
         sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
-        return {
-            c: content_id(*layout.keyword_names(c), graph.facts_hash(c))
-            for c in np.flatnonzero(sizes >= self.min_members).tolist()
-        }
+        found: list[int] = np.flatnonzero(sizes >= self.min_members).tolist()
+        return found
 
     def _describe(
         self,
-        graph: TreeGraph,
+        facts: Callable[[int], list[str]],
         layout: Layout,
         at: Place,
         known: Mapping[int, Description | None],
     ) -> Described:
         """Describe the communities without a `known` description, many at a time."""
         answer = answers_of(at.client(self.engine), self.again)
-        total = Described([None] * len(graph.community_ids))
+        total = Described([None] * len(layout.graph.community_ids))
         for number, value in known.items():
             total.found[number] = value
         chosen = [number for number, value in known.items() if value is None]
         for start in range(0, len(chosen), self.batch_communities):
             batch = chosen[start : start + self.batch_communities]
-            # The rules' summary quotes facts, a model tells what which study found.
-            facts = graph.facts if isinstance(self.engine, Rules) else graph.facts_by_study
             topics = [Topic(layout.keyword_names(c), facts(c)) for c in batch]
             told = [number for number, topic in enumerate(topics) if topic.facts]
             part = describe([topics[number] for number in told], answer, self.max_chars)
@@ -149,6 +167,25 @@ class BuildKnowledgeTree(Build):
             total.unanswered += part.unanswered
             total.prompt_chars += part.prompt_chars
         return total
+
+
+def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
+    """What documents found, with sizes, by document and the names of intervention and outcome."""
+    found: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    for path in paths:
+        check_part(path)
+        for row in pq.read_table(opened(path), columns=_RESULT).to_pylist():
+            if row["reject"] is not None or row["kind"] != "found" or not row["direction"]:
+                continue
+            sizes = [row["effect"], row["interval"], row["p"] and f"p {row['p']}"]
+            against = " and ".join(row["comparators"])
+            text = ", ".join(
+                filter(None, [against and f"against {against}", *row["times"], *sizes])
+            )
+            for name in row["interventions"]:
+                key = row["doc_id"], normalise(name), normalise(row["outcome"])
+                found[key][f"{row['direction']} {text}".strip()] = None
+    return {key: " / ".join([*texts][:MAX_RESULTS]) for key, texts in found.items()}
 
 
 def read_topics(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
+from srrag.graph.facts import LOCAL_TYPES, normalise
 from srrag.graph.layers import read_rows
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
 from srrag.graph.tables import narrow
@@ -27,6 +29,10 @@ _UNTITLED = "untitled document"
 A_STUDY = "A study"
 """The word for a document in the facts and keywords of a description."""
 MAX_STUDIES = 3
+_QUIET = (*LOCAL_TYPES, "other_name")
+"""Types of tails that tell nothing of a group."""
+Results = Mapping[tuple[str, str, str], str]
+"""What a document found, by its id and the normalised names of intervention and outcome."""
 _TIME = ["timepoint_value", "timepoint_unit"]
 _MAX_NAME_CHARS = 200
 
@@ -104,21 +110,44 @@ class TreeGraph:
         """
         return [fact for fact, _ in self._told_facts(community)]
 
-    def facts_by_study(self, community: int) -> list[str]:
-        """The facts, each with up to MAX_STUDIES studies that state it, their grades and years."""
+    def facts_by_study(self, community: int, results: Results) -> list[str]:
+        """The facts, each with up to MAX_STUDIES studies that state it, their grades and years.
+
+        Studies tell their `results`. Facts between entities come first. Times, arms and other names
+        are left out, and that a document has what another fact names.
+        """
         numbers: dict[str, int] = {}
         told = []
-        for fact, edges in self._told_facts(community):
+        for fact, edges in self._telling(self._told_facts(community)):
+            ends = [normalise(self.names[int(side[edges[0]])].as_py()) for side in self._ends]
             stated = [doc for edge in edges for doc in self.edge_documents[edge].as_py()]
             studies = list(dict.fromkeys(stated))
-            shown = [
-                f"study {numbers.setdefault(each, len(numbers) + 1)}{self._labels.get(each, '')}"
-                for each in studies[:MAX_STUDIES]
-            ]
+            shown = []
+            for each in studies[:MAX_STUDIES]:
+                number = numbers.setdefault(each, len(numbers) + 1)
+                found = results.get((each, *ends), "")
+                result = f": {found}" if found else ""
+                shown.append(f"study {number}{self._labels.get(each, '')}{result}")
             if len(studies) > MAX_STUDIES:
                 shown.append(f"{len(studies) - MAX_STUDIES} more")
             told.append(f"{fact} [{'; '.join(shown)}]" if shown else fact)
         return told
+
+    @property
+    def _ends(self) -> tuple[Ints, Ints]:
+        return self.heads, self.tails
+
+    def _telling(self, facts: list[tuple[str, list[int]]]) -> list[tuple[str, list[int]]]:
+        """The facts that say more than that a document has something, if there are any."""
+        rows = [(int(self.heads[edges[0]]), int(self.tails[edges[0]])) for _, edges in facts]
+        named = {end for ends in rows if not self.is_document[ends[0]] for end in ends}
+        kept: tuple[list[tuple[str, list[int]]], ...] = ([], [])
+        for each, (head, tail) in zip(facts, rows, strict=True):
+            own = bool(self.is_document[head])
+            kinds = self.types[head].as_py(), self.types[tail].as_py()
+            if kinds[0] != "Timepoint" and kinds[1] not in _QUIET and not (own and tail in named):
+                kept[own].append(each)
+        return [*kept[0], *kept[1]] or facts
 
     def _told_facts(self, community: int) -> list[tuple[str, list[int]]]:
         """The facts, each with the rows of its edges."""
