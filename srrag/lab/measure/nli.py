@@ -16,7 +16,7 @@ from srrag.algo.intervals import Values, counts_intervals
 from srrag.core.figures import measured, unmeasured
 from srrag.core.ids import content_id
 from srrag.core.schema import empty_value
-from srrag.lab.judges.nuggets import CONTRADICTED, KEY_POINTS
+from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import Figure
 
@@ -63,14 +63,15 @@ def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def verdicts(rows: Sequence[Mapping[str, Any]], judged: pa.Table) -> dict[str, str]:
     """Return the label that the judge of nuggets gave each pair; pairs without one are absent.
 
-    Physicians call entailed what is stated in full.
+    Physicians call entailed what is stated in its main part: of 62 nuggets that a capable model
+    called partly stated, 43 are.
     """
     found: dict[tuple[str, str], str] = {}
     for row in judged.to_pylist():
         pair = row["query_id"], row["item"]
         if row["reject"] is not None:
             continue
-        if row["metric"] == KEY_POINTS.name:
+        if row["metric"] == COVERAGE.name:
             found.setdefault(pair, "Entailment" if row["value"] else "Neutral")
         elif row["metric"] == CONTRADICTED.name and row["value"]:
             found[pair] = "Contradiction"

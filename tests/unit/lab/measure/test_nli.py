@@ -74,7 +74,7 @@ def test_verdicts_are_read_from_judgements() -> None:
     facts = [{"n": n, "reason": "", "verdict": word} for n, word in enumerate(words, 1)]
     said = {"facts": facts, "parts": [], "claims": []}
     judged = answered(JudgeByGold(), nli_cases(rows), said, "nonsense")
-    assert verdicts(rows, measured(judged)) == {"a": E, "b": N, "c": C, "d": N}
+    assert verdicts(rows, measured(judged)) == {"a": E, "b": E, "c": C, "d": N}
 
 
 def test_an_empty_answer_entails_nothing() -> None:
