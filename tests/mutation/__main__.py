@@ -51,9 +51,9 @@ TESTS: dict[str, list[str]] = {
     "serve/api_keys": ["serve/test_api_keys.py"],
     "serve/batcher": ["serve/test_batcher.py"],
     "serve/snapshot": ["serve/test_snapshot.py"],
-    "answer/cited": ["answer/test_compose.py"],
-    "answer/compose": ["answer/test_compose.py"],
-    "answer/select": ["answer/test_select.py"],
+    "answer/write/cited": ["answer/write/test_compose.py"],
+    "answer/write/compose": ["answer/write/test_compose.py"],
+    "answer/select/evidence": ["answer/select/test_evidence.py"],
     "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 

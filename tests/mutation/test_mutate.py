@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from tests.mutation.__main__ import modules, reasons
+from tests.mutation.__main__ import REPOSITORY, modules, reasons
 from tests.mutation.mutate import mutants
 from tests.mutation.score import _function
 
@@ -47,6 +47,11 @@ def test_a_mutant_takes_the_place_of_its_function() -> None:
     assert module.last([2, 5]) == 1
     with pytest.raises(ValueError, match="2 rows"):
         module.last([])
+
+
+def test_each_module_of_the_table_stands() -> None:
+    for module in modules():
+        assert (REPOSITORY / "srrag" / f"{module}.py").is_file(), module
 
 
 def test_what_may_live_is_of_a_module_and_has_a_reason() -> None:
