@@ -108,7 +108,7 @@ class GoldComparison(Answer):
             {"part": "T", "found": "", "reason": "No time is told.", "verdict": "none"},
         ],
         "claims": [
-            {"n": 1, "reason": "The reference says so.", "facts": [1], "verdict": "full"},
+            {"n": 1, "reason": "The reference has as few.", "facts": [1], "verdict": "full"},
         ],
     }
 
