@@ -33,7 +33,9 @@ LABELS = {
     "no significant difference": "no difference",
 }
 _TURNED = {"increased": "decreased", "decreased": "increased"}
-_TWO_SIZES = re.compile(r"(\d+(?:\.\d+)?)[^;,]*? (?:vs\.?|versus) [^;,\d]*(\d+(?:\.\d+)?)")
+_SIZE = r"([-+−]? ?\d+(?:\.\d+)?)"
+_TWO_SIZES = re.compile(_SIZE + r"[^;,]*? (?:vs\.?|versus) [^;,\d+−-]*" + _SIZE)
+_P = re.compile(r"^[=>≥ ]*(0?\.\d+)$")
 
 
 def read_stage(root: Path, stage: str) -> list[Row]:
@@ -52,6 +54,8 @@ def shared(one: str, other: str) -> float:
 def moved(finding: Row) -> str:
     """Whether the outcome of a finding rose, fell or did not differ; "" where it does not tell."""
     direction = finding["direction"]
+    if (p := _P.match(finding["p"])) and float(p[1]) >= 0.05:  # a trend: the labels are of tests
+        return "no difference"
     if direction in ("no difference", "not inferior"):
         return "no difference"
     if direction in ("more", "less"):
@@ -59,8 +63,9 @@ def moved(finding: Row) -> str:
     if direction not in ("better", "worse"):
         return ""
     if sizes := _TWO_SIZES.search(finding["effect"]):
-        if float(sizes[1]) != float(sizes[2]):
-            return "increased" if float(sizes[1]) > float(sizes[2]) else "decreased"
+        one, other = (float(each.replace("−", "-").replace(" ", "")) for each in sizes.groups())
+        if one != other:
+            return "increased" if one > other else "decreased"
     good = {"good": "better", "bad": "worse"}.get(polarity(finding["outcome"]))
     return "" if good is None else "increased" if direction == good else "decreased"
 
