@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from types import ModuleType
 from typing import Any
@@ -52,10 +53,17 @@ def run(job: str, *overrides: str) -> dict[str, Any]:
     Raises UsageError for an unknown job, key or input, and what the job itself raises.
     """
     if job not in JOBS:
-        raise UsageError(f"there is no job {job!r}; jobs: {', '.join(JOBS)}")
+        raise UsageError(no_job(job))
     from srrag.config import run_job  # imports Hydra
 
     return run_job.run(job, job_of(job).run, overrides)
+
+
+def no_job(name: str) -> str:
+    """What to say of a job that is none: the nearest one, or where all are listed."""
+    near = difflib.get_close_matches(name, JOBS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`srrag help all` lists them"
+    return f"there is no job {name!r}; {hint}"
 
 
 def job_of(name: str) -> ModuleType:

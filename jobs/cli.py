@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import srrag
 
-from . import GROUPS, JOBS, job_of
+from . import GROUPS, JOBS, job_of, no_job
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if arguments else 2
     job, *rest = arguments
     if job not in JOBS:
-        print(f"error: there is no job {job!r}; jobs: {', '.join(JOBS)}", file=sys.stderr)
+        print(f"error: {no_job(job)}", file=sys.stderr)
         return 2
     gc.disable()
     from srrag.config.run_job import launch

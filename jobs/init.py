@@ -18,20 +18,22 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     store, asked = Store(config["root"]), config["arithmetic"]
     if asked not in ("auto", *EMBEDDERS):
         raise UsageError(f"arithmetic={asked}: auto, {', '.join(EMBEDDERS)}")
+    if chosen := {key: value for key, value in config["choose"].items() if value is not None}:
+        kept = choose(config["root"], chosen)
+        say(f"{kept}: " + ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items()))
     store.create()
     with store.lock():
         stands = settled_embedder(store.root)
-        if stands is None and any((store.root / name).exists() for name in ("stages", "builds")):
-            raise UsageError(f"root={store} was begun without `srrag init` and stays as it is")
+        if any((store.root / name).exists() for name in ("stages", "builds")):
+            if chosen and asked == "auto":  # no arithmetic is asked for, and none can change
+                return {"root": str(store), "embedder": stands or "", "texts_per_cpu_s": {}}
+            if stands is None:
+                raise UsageError(f"root={store} was begun without `srrag init` and stays as it is")
         if stands and asked != "auto" and EMBEDDERS[asked] != stands:
             raise UsageError(f"root={store} has embedder={stands}; another needs another root")
         measured = arithmetic.rates()
         name = stands or EMBEDDERS[arithmetic.chosen(measured) if asked == "auto" else asked]
         if not stands:
             store.write_marker({"embedder": name, "texts_per_cpu_s": measured})
-    chosen = {key: value for key, value in config["choose"].items() if value is not None}
-    if chosen:
-        kept = choose(config["root"], chosen)
-        say(f"{kept}: " + ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items()))
     say(f"here {arithmetic.priced(measured)}; root={store} has embedder={name}")
     return {"root": str(store), "embedder": name, "texts_per_cpu_s": measured}

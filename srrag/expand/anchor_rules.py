@@ -24,7 +24,7 @@ _CUES: Mapping[str, str] = {
     "O": (
         r"reduces?|increases?|improves?|prevents?|affects?|shortens?|lowers?|lessens?|limits?|"
         r"delays?|relieves?|changes?|predicts?|worsens?|alleviates?|eases?|decreases?|preserves?|"
-        r"influences?|speeds? up"
+        r"influences?|speeds? up|raises?"
     ),
     "I": (
         r"does|do|did|is|are|can|could|should|must|may|might|will|would|role of|safety of|"

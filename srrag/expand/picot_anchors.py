@@ -55,7 +55,7 @@ class FindAnchors(LLMStep):
     questions. A faulty answer rejects its row.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     max_tokens: int = most_tokens(QuestionParts)
 

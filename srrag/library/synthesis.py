@@ -21,6 +21,7 @@ from srrag.synthesis.stated import stated
 from srrag.synthesis.studies import StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
+_ASKED = (("I", "treatment"), ("O", "outcome"))
 _OTHER_NAME = "other_name"
 _OF_THE_STUDY = (DOCUMENT, "Population")
 
@@ -35,8 +36,9 @@ def synthesis_of(store: Store, build: str, question: str) -> Synthesis:
     (parts,) = rule_anchors([question])
     findings = _rows(store, pointer, "findings")
     if not findings and not (parts["I"] and parts["O"]):
-        cure = "name a treatment and an outcome in the question, or build with a model (model=…)"
-        raise UsageError(f"root={store} holds no findings; {cure}")
+        read = "; ".join(f"{name}: {', '.join(parts[part]) or 'none'}" for part, name in _ASKED)
+        cure = "name both, or build with a model (model=…)"
+        raise UsageError(f"root={store} holds no findings; rules read {read}: {cure}")
     wanted = {row["doc_id"] for row in findings}
     documents = [
         row

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from srrag.storage.atomic_write import commit
 from srrag.synthesis.comparisons import StudyRow
@@ -82,14 +82,19 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
     axes.axvline(0, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
     axes.set_yticks(range(len(labels)), labels, fontsize=7)
     axes.set_ylim(last + 0.6, -0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    if ratio:
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _plain(math.exp(x))))
+    if ratio:  # round ratios, wherever they lie on the scale
+        ends = axes.get_xlim()
+        round_ = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(*map(math.exp, ends))
+        marks = [each for each in round_ if each > 0 and ends[0] <= math.log(each) <= ends[1]]
+        axes.set_xticks([math.log(each) for each in marks], [_plain(each) for each in marks])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(6))
     note = f"I² {pooled.i2:.0%}, τ² {pooled.tau2:.3g}, Q {pooled.q:.2f} (p {pooled.p:.3g})"
     band = "; grey: where a further study would lie" if pooled.prediction else ""
     axes.set_xlabel(f"{_escaped(kind)}, 95 %{band}\n{note}", fontsize=8)
     axes.set_title(_escaped(textwrap.fill(title, 88)), loc="left", fontsize=9)
     axes.tick_params(length=0)
+    axes.tick_params("x", labelsize=8)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     return figure

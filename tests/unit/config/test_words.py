@@ -10,6 +10,7 @@ import srrag
 from srrag.config.compose import configure
 from srrag.config.words import CHOICES, in_full, model_of
 from srrag.core.errors import UsageError
+from srrag.storage.store import Store
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,12 @@ def test_init_writes_the_choices(tmp_path: Path) -> None:
     assert (tmp_path / CHOICES).read_text() == "model: ollama/m\npipeline: bm25\n"
     with pytest.raises(UsageError, match="model=gpt"):
         srrag.run("init", root, "arithmetic=float32", "model=gpt")
+
+
+def test_choices_are_made_of_a_root_that_stands_too(tmp_path: Path) -> None:
+    Store(tmp_path / "R").create()
+    (tmp_path / "R" / "builds").mkdir()
+    told = srrag.run("init", f"root={tmp_path}/R", "model=ollama/m")
+    assert told["embedder"] == "" and (tmp_path / CHOICES).read_text() == "model: ollama/m\n"
+    with pytest.raises(UsageError, match="begun without"):
+        srrag.run("init", f"root={tmp_path}/R")

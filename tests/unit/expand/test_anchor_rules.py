@@ -28,6 +28,7 @@ def words(text: str) -> set[str]:
         ("Should rest be chosen instead of taping?", "C", ["taping"]),
         ("Does rest, as opposed to running, heal?", "C", ["running"]),
         ("Do insoles lower the risk of fracture?", "O", ["risk of fracture"]),
+        ("Does iron by vein raise haemoglobin?", "O", ["haemoglobin"]),
         ("What is the impact of sleep on recovery after surgery?", "O", ["recovery"]),
         ("Is there pain on extension?", "O", []),
         ("Should runners rest?", "P", ["runners rest"]),

@@ -75,7 +75,7 @@ def test_any_job_runs_from_python_and_returns_what_the_command_prints(
     arguments = [f"root={sample_root}", "format=json", f"out={tmp_path / 'graph'}"]
     exported = srrag.run("export", *arguments)
     assert json.loads((tmp_path / "graph" / "summary.json").read_text()) == exported
-    with pytest.raises(UsageError, match="there is no job 'verfy'; jobs: init, build, ask"):
+    with pytest.raises(UsageError, match="there is no job 'verfy'; did you mean verify"):
         srrag.run("verfy")
     with pytest.raises(UsageError, match="rooot"):
         srrag.run("verify", "rooot=R")
