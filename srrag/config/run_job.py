@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.config.compose import configure, describe, value_at
-from srrag.config.words import DEFAULT_ROOT
+from srrag.config.words import DEFAULT_ROOT, choices_said
 from srrag.core.errors import UsageError, first_line
 from srrag.core.figures import schema
 from srrag.llm.completion import AnswersAwaited
-from srrag.runner import progress
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage import mirror
@@ -59,6 +58,8 @@ def launch(
         return DONE
     try:
         config = _configured(name, argv)
+        if chosen := choices_said(name, argv):
+            say(chosen)
         signal.signal(signal.SIGTERM, _stop)
         with contextlib.nullcontext() if own_stdout else _stdout_to_stderr():
             summary = _run(name, job, config)
@@ -73,12 +74,12 @@ def launch(
         if os.environ.get("SRRAG_TRACEBACK"):
             raise
         return _fail(error, FAILED)
-    progress.end()
     read = sys.stdout.isatty() and sys.stderr.isatty() and "format=json" not in argv
     if config.get("format") == "table":
         print(summary["text"], flush=True)
     elif read and not own_stdout:
-        say(closing(name, config, summary))
+        if text := closing(name, config, summary):
+            say(text)
     elif not own_stdout:
         print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
@@ -172,6 +173,5 @@ def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def _fail(error: object, code: int) -> int:
-    progress.end()
     say(f"error: {first_line(error)}")
     return code

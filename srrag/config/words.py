@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from omegaconf import OmegaConf
@@ -36,6 +37,10 @@ _ROOTED = ("status", "verify", "serve", "mcp", "init")
 _OWN_SUBJECT = {"sweep": ("pipeline",), "evaluate": ("pipeline",)}
 """Choices that a job leaves aside, since they are what it compares."""
 
+_OVERRIDE = re.compile(r"[~+-]|[\w.@/]*=")
+_ADDRESSES = ("engine.base_url", "engine.api_key_env", "engine.headers", "engine.query")
+"""Where a question and a key go is said by a command, or by `model`, which sends none of one's own
+to an address that a file names."""
 _FORMS = "ollama/NAME, openai/NAME, http://host:8000/v1#NAME, vllm:FOLDER or rules"
 
 
@@ -61,8 +66,7 @@ def model_of(word: str, environment: Mapping[str, str] = os.environ) -> list[str
     if found := re.fullmatch(r"(https?://[^#]+)#(.+)", word):
         address, name, key = found[1], found[2], None
     elif kind == "ollama" and name:
-        host = environment.get("OLLAMA_HOST") or "127.0.0.1:11434"
-        address, key = f"{host if '://' in host else f'http://{host}'}/v1", None
+        address, key = _ollama(environment.get("OLLAMA_HOST") or "127.0.0.1"), None
     elif kind == "openai" and name:
         address = environment.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         key = "OPENAI_API_KEY"
@@ -70,6 +74,15 @@ def model_of(word: str, environment: Mapping[str, str] = os.environ) -> list[str
         raise UsageError(f"model={word}: {_FORMS}")
     made = ["engine=http", f"engine.model={name}", f"engine.base_url={address}"]
     return [*made, "engine.tokenizer=utf8", *([f"engine.api_key_env={key}"] if key else [])]
+
+
+def _ollama(host: str) -> str:
+    """The address of Ollama by its variable: a host, host:port or URL; 11434 is its port."""
+    found = urlsplit(host if "://" in host else f"http://{host}")
+    port = found.port or (11434 if "://" not in host else None)
+    name = "127.0.0.1" if found.hostname == "0.0.0.0" else found.hostname  # noqa: S104 (a server's)
+    at = f"{name}:{port}" if port else name
+    return f"{found.scheme}://{at}{found.path.rstrip('/')}/v1"
 
 
 @lru_cache(maxsize=64)
@@ -142,9 +155,12 @@ def _of_word(job: str, word: str, argv: Sequence[str]) -> Iterable[str]:
         return model_of(word.removeprefix("model="))
     if word == "format=json" and "format" not in tops(job):
         return []
-    if re.match(r"[~+-]|[\w.@/]*=", word) or job not in (*_POSITION, *_ROOTED):
+    if _OVERRIDE.match(word) or job not in (*_POSITION, *_ROOTED):
         return [word]
     key = _POSITION.get(job, "root")
+    plain = [each for each in argv if not _OVERRIDE.match(each)]
+    if len(plain) > 1:
+        raise UsageError(f"{' '.join(plain)}: one argument is needed; put a question in quotes")
     if any(item.startswith(f"{key}=") for item in argv):
         raise UsageError(f"{word!r} and {key}=…: one of them is needed")
     if job == "build" and not any(item.startswith("corpus=") for item in argv):
@@ -159,18 +175,29 @@ def _kind(path: Path) -> str:
     return "pubmed" if path.is_dir() and any(path.glob("pubmed*.xml.gz")) else "folder"
 
 
+def choices_said(job: str, argv: Sequence[str]) -> str:
+    """What the file beside the root adds to a command, in a line; "" for nothing."""
+    own = [item for each in argv for item in _of_word(job, each, argv)]
+    added = [] if job == "init" or "root" not in tops(job) else _chosen(job, own)
+    return f"{CHOICES} beside the root adds {' '.join(added)}" if added else ""
+
+
 def _chosen(job: str, given: Sequence[str]) -> list[str]:
     """The overrides of the file beside the root, but those that the command says otherwise."""
     known = tops(job)
     roots = [item.removeprefix("root=") for item in given if item.startswith("root=")]
     root = [known["root"], *roots][-1]
     path = choices_file(root) if isinstance(root, str) and root != "???" else None
-    said = {_top(item.partition("=")[0].lstrip("+~")) for item in given}
+    # A key below a choice changes it; another choice of the group takes its place.
+    keys = [item.partition("=")[0].lstrip("+~") for item in given]
+    said = {key.partition("@")[0] for key in keys if "." not in key}
     found: list[str] = []
     for key, value in read_choices(path).items():
         top = "engine" if key == "model" else _top(key)
         if top == "root" or not any(top in tops(each) for each in ("build", "serve", "answer")):
             raise UsageError(f"{path}: {key}: no job has such a key")
+        if key in _ADDRESSES:
+            raise UsageError(f"{path}: {key}: say it with the command, or name a `model`")
         if top in known and top not in said and top not in _OWN_SUBJECT.get(job, ()):
             found += model_of(value) if key == "model" else [f"{key}={value}"]
     return found

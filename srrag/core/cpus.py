@@ -14,7 +14,8 @@ def usable_cpus(quota: Path = _QUOTA) -> int:
 
     A container with 2 of a machine's 64 processors has 2; threads beyond them only wait.
     """
-    counts = [len(os.sched_getaffinity(0))]
+    affine = hasattr(os, "sched_getaffinity")  # Linux alone has it
+    counts = [len(os.sched_getaffinity(0)) if affine else os.cpu_count() or 1]
     with suppress(OSError, ValueError):
         granted, period = quota.read_text("ascii").split()[:2]  # "200000 100000", or "max 100000"
         counts.append(int(granted) // int(period))

@@ -19,7 +19,7 @@ from srrag.engine.base import Model
 from srrag.llm.completion import AnswersAwaited
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
-from srrag.runner.progress import CallProgress, Progress
+from srrag.runner.progress import CallProgress, Progress, shown
 from srrag.runner.runner import at_once
 from srrag.storage.store import Store
 
@@ -42,7 +42,10 @@ class LocalRunner:
             name: [part for part in parts if part not in names] for name, names in standing.items()
         }
         stages = [stage for stage in plan.steps if missing[stage.name]]
-        with engines_here(engines_of([stage.step for stage in stages]), at) as engines:
+        with (
+            shown(),
+            engines_here(engines_of([stage.step for stage in stages]), at) as engines,
+        ):
             calls = CallProgress(engines.figures)
             here = replace(at, clients=engines.clients)
             waiting: set[tuple[str, str]] = set()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,17 +33,22 @@ def built(stage: str) -> None:
         say(f"{stage:<12} built")
 
 
-def end() -> None:
-    """Take the live block away; what follows stands below what was said."""
-    if _live:
-        _live.pop().stop()
+@contextmanager
+def shown() -> Iterator[None]:
+    """Show progress while a run goes on; its live block goes when the run ends, however it does."""
+    try:
+        yield
+    finally:
+        if _live:
+            _live.pop().stop()
 
 
 def _block() -> Block | None:
     """The live block of this run; None where stderr is no terminal."""
     if not _live and sys.stderr.isatty():
         columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
-        made = Block(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+        own = {"redirect_stdout": False, "redirect_stderr": False}  # what a program prints is its
+        made = Block(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), **own,
                      console=Console(stderr=True), transient=True,
                      refresh_per_second=4)  # fmt: skip
         made.start()

@@ -32,6 +32,7 @@ from srrag.engine.base import Model
 from srrag.llm.completion import AnswersAwaited, EngineStopped, one_line
 from srrag.runner.engines import Engines, engines_of
 from srrag.runner.part import run_part
+from srrag.runner.progress import shown
 from srrag.runner.ray.capacity import capacity
 from srrag.runner.ray.consumer import Consumer, shut_down
 from srrag.runner.ray.engines import engines_on_ray
@@ -174,7 +175,11 @@ class RayDataRunner:
             stages = [stage for stage in plan.steps if lacking[stage.name]]
             models = engines_of([stage.step for stage in stages])
             held = [pool[0].resources for pool in pools(stages)]
-            with capacity(held, models, self.grows_s), engines_on_ray(models, at) as engines:
+            with (
+                shown(),
+                capacity(held, models, self.grows_s),
+                engines_on_ray(models, at) as engines,
+            ):
                 at = replace(at, clients=engines.clients)
                 dataset = self._dataset(plan, store, stages, names, at)
                 watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)

@@ -8,7 +8,7 @@ import pytest
 
 import srrag
 from srrag.config.compose import configure
-from srrag.config.words import CHOICES, in_full, model_of
+from srrag.config.words import CHOICES, choices_said, in_full, model_of
 from srrag.core.errors import UsageError
 from srrag.storage.store import Store
 
@@ -32,7 +32,11 @@ def test_a_model_is_named_in_one_word(
 
 
 def test_the_usual_variables_say_where_a_model_is() -> None:
-    assert "engine.base_url=http://box:1/v1" in model_of("ollama/m", {"OLLAMA_HOST": "box:1"})
+    for host, address in (
+        ("box:1", "http://box:1/v1"), ("box", "http://box:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"), ("https://h/o/", "https://h/o/v1"),
+    ):  # fmt: skip
+        assert f"engine.base_url={address}" in model_of("ollama/m", {"OLLAMA_HOST": host})
     assert "engine.base_url=https://h/v1" in model_of(
         "openai/m", {"OPENAI_BASE_URL": "https://h/v1"}
     )
@@ -60,6 +64,11 @@ def test_arguments_without_a_key_have_the_place_that_one_expects(tmp_path: Path)
     assert in_full("verify", ["R"]) == ["root=R"]
 
 
+def test_a_question_without_quotes_is_refused() -> None:
+    with pytest.raises(UsageError, match="does it help: one argument is needed; put a question in"):
+        in_full("ask", ["does", "it", "help"])
+
+
 def test_one_argument_in_two_ways_is_refused() -> None:
     with pytest.raises(UsageError, match="one of them"):
         in_full("ask", ["a", "question=b"])
@@ -73,13 +82,23 @@ def test_the_file_beside_a_root_is_read_by_its_jobs(tmp_path: Path) -> None:
     assert [*config["pipeline"]["rank"]] == ["sparse"]
     own = configure("ask", [root, "question=x", "engine=rules", "pipeline=hybrid"])
     assert own["engine"] == {"_target_": "Rules"} and "fuse" in own["pipeline"]["rank"]
+    below = configure("ask", [root, "question=x", "engine.seed=4", "+pipeline.off=1"])
+    assert (below["engine"]["model"], below["engine"]["seed"]) == ("m", 4)
+    assert [*below["pipeline"]["rank"]] == ["sparse"], "a key below a choice only changes it"
     assert configure("build", [root])["engine"]["model"] == "m"
+    assert "engine.model=m" in choices_said("ask", [root, "question=x"])
+    assert choices_said("ask", [f"root={tmp_path}/other/R", "question=x"]) == ""
     assert "fuse" in configure("evaluate", [root, "bench=sample"])["pipeline"]["rank"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("- a", "keys with values"), ("a: [", r"srrag\.yaml: "), ("colour: red", "colour: no job")],
+    [
+        ("- a", "keys with values"),
+        ("a: [", r"srrag\.yaml: "),
+        ("colour: red", "colour: no job"),
+        ("engine: {base_url: http://else/v1}", "base_url: say it with the command"),
+    ],
 )
 def test_a_bad_file_of_choices_is_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / CHOICES).write_text(text)
