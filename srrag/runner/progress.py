@@ -47,10 +47,10 @@ def _block() -> Block | None:
     """The live block of this run; None where stderr is no terminal."""
     if not _live and sys.stderr.isatty():
         columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn()
-        own = {"redirect_stdout": False, "redirect_stderr": False}  # what a program prints is its
-        made = Block(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), **own,
-                     console=Console(stderr=True), transient=True,
-                     refresh_per_second=4)  # fmt: skip
+        # What a program prints is its own: nothing is redirected.
+        made = Block(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"),
+                     console=Console(stderr=True), transient=True, refresh_per_second=4,
+                     redirect_stdout=False, redirect_stderr=False)  # fmt: skip
         made.start()
         _live.append(made)
     return _live[0] if _live else None
