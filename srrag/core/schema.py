@@ -147,8 +147,9 @@ EXTRACTS = relation(
 # outcome under the interventions together against the comparators together, or since before; "" for
 # a plan and for figures of one group. Effect, interval and p stand as printed, "" where none is
 # told; `people` names those that it holds for, if not all. A comparison of effects between people
-# has them as interventions and comparators, and "effect of …" as outcome. `places` are the
+# has them as interventions and comparators, and EFFECT_OF … as outcome. `places` are the
 # sentences that state it, as characters of the document's text, and `quote` their words.
+EFFECT_OF = "effect of "
 FINDINGS = relation(
     ("finding_id", _STRING),
     ("doc_id", _STRING),

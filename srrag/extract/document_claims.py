@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
+from srrag.core.schema import EFFECT_OF
 from srrag.extract.lines import AttributeLine, Bad, EntityLine, FindingLine, RelationLine, Told
 from srrag.extract.numbered import NumberedBlock, Stretch
 from srrag.reading.values import timepoint
@@ -237,7 +238,7 @@ class DocumentClaims:
                 yield *sides, outcome, _names(line.people, here)
             effect = " vs. ".join(" and ".join(side) for side in sides if side)
             for one, other in product(_names(line.people, here), _names(line.others, here)):
-                yield [one], [other], f"effect of {effect} on {outcome}", []
+                yield [one], [other], f"{EFFECT_OF}{effect} on {outcome}", []
 
     def _row(
         self,

@@ -22,7 +22,7 @@ from srrag.graph.group_layers import read_groups, write_groups
 from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
-from srrag.graph.tree_layout import ROWS, Layout, with_node_ids
+from srrag.graph.tree_layout import ROWS, Layout
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
@@ -201,11 +201,3 @@ def read_below(
     The nodes of one parent and kind are in their order.
     """
     return read_groups(folder / BELOW, GROUP, columns, [("kind", "in", list(kinds))])
-
-
-def read_tree(folder: Path) -> pa.Table:
-    """Read a whole tree: TREE, level by level, by parent and place."""
-    order = [("level", "descending"), ("kind", "ascending"), ("parent_id", "ascending")]
-    below = read_groups(folder / BELOW, GROUP)
-    rows = pa.concat_tables([read_topics(folder), below])
-    return with_node_ids(rows.sort_by([*order, ("rank", "ascending")]))

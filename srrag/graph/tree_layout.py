@@ -175,13 +175,6 @@ def _inverse(order: Ints) -> Ints:
     return place
 
 
-def with_node_ids(rows: pa.Table) -> pa.Table:
-    """Return stored rows as TREE."""
-    levels = rows["level"].cast(pa.string())
-    ids = pc.binary_join_element_wise(levels, rows["ref_id"], ":")
-    return rows.append_column("node_id", ids).select(TREE.names).cast(TREE)
-
-
 def _prefixed(level: int, ids: pa.Array) -> pa.Array:
     """Return the ids of tree nodes: the level and the id of the node's content."""
     return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")

@@ -46,8 +46,6 @@ LOCAL: dict[str, tuple[str, int]] = {
     "p+0": ("prefix4", 0),
     **{f"h{offset:+d}": ("shape", offset) for offset in (-1, 0, 1)},
 }
-POSITIONAL = ("zone", "title", "count", "zone_shape")
-"""Templates that depend on the position of a token in its text."""
 
 NUM_SHAPES = 16
 NUM_ZONES = 6

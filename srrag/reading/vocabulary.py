@@ -30,9 +30,6 @@ _TYPES = (
     ("G11.427.410.698.277", "Life Habits"),
 )  # fmt: skip
 OTHER = "Other"
-TYPES = ("Disease", "Symptom", "Life Habits", "Pathogen", "Medical Test", "Drug", "Surgery",
-         "Treatment", OTHER)  # fmt: skip
-"""The seven types of the paper, and two of ours: E02 and E03 of MeSH, and all other trees."""
 _SPELLINGS = (("aemi", "emi"), ("oedem", "edem"), ("oestr", "estr"), ("tumour", "tumor"),
               ("haem", "hem"), ("paed", "ped"), ("diarrhoe", "diarrhe"), ("leuka", "leuke"),
               ("orrhoe", "orrhe"), ("ischaem", "ischem"))  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from srrag.core.schema import EFFECT_OF
 from srrag.core.standing import HIDDEN
 from srrag.synthesis.effects import Effect, Unpooled, read_effect
 from srrag.synthesis.names import NameMatcher, covered
@@ -113,10 +114,17 @@ def compare(
 ) -> Found:
     """Find what bears on a question: its P, I, C and O; a part that it does not name fits all.
 
-    Background, plans and conclusions are never counted as results. Papers that must not be cited
-    are left out by name, and so are studies of other people.
+    Background, plans and conclusions are never counted as results, and neither is an effect that
+    is compared between people ("effect of drug A on death" in men vs. in women). Papers that must
+    not be cited are left out by name, and so are studies of other people.
     """
-    findings = [row for row in findings if row["reject"] is None and row["doc_id"] in papers]
+    findings = [
+        row
+        for row in findings
+        if row["reject"] is None
+        and row["doc_id"] in papers
+        and not row["outcome"].startswith(EFFECT_OF)
+    ]
     names.learn(name for row in findings for name in _named(row))
     parts = _settled(parts, findings, papers, names)
     treated = [*parts.get("I", ()), *parts.get("C", ())]

@@ -48,6 +48,7 @@ _UNIT = re.compile(r"\s*([%°µμa-zA-Z][\w/%°µμ²³.]*)?")
 _AGAINST = re.compile(r"\b(?:compared|versus|vs|rather than)\b")
 """What stands behind it is not the outcome: "treatment success compared to failure"."""
 _SIGNS = str.maketrans("–—−‐‑·", "-----.")
+_ENDLESS = re.compile(r"(?:\d,?){30}")
 _ASYMMETRY = 0.15
 """Share of an interval's width that its middle may be off the estimate: rounding, bootstraps."""
 
@@ -113,6 +114,10 @@ class Unpooled:
     reason: str
 
 
+_IMPOSSIBLE = Unpooled("a number that cannot be")
+"""More digits than any count or measure has, or an interval that no float holds."""
+
+
 def read_effect(
     effect: str, interval: str, direction: str = "", outcome: str = "", quote: str = ""
 ) -> Effect | Unpooled:
@@ -121,6 +126,8 @@ def read_effect(
     A ratio or difference that points the other way than `direction` is Unpooled, and so is a
     difference without sign where the outcome's words do not tell what is good.
     """
+    if _ENDLESS.search(effect) or _ENDLESS.search(interval):
+        return _IMPOSSIBLE
     told, ends = effect.translate(_SIGNS), _interval(interval.translate(_SIGNS))
     if isinstance(ends, Unpooled):
         counted = _counted(told)
@@ -144,6 +151,8 @@ def read_effect(
     named = unit[1] if unit and unit[1] and kind == "mean difference" else ""
     named = "" if _LESS.match(named) or _MORE.match(named) or named in ("vs", "to") else named
     read = Effect(kind, value, low, high, level, named)
+    if not read.variance:
+        return _IMPOSSIBLE
     if abs(read.estimate - _middle(read)) > _ASYMMETRY * _width(read):
         return Unpooled("the interval is not symmetric on the scale of the effect")
     return _oriented(read, bare, direction, outcome)

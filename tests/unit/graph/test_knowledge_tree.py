@@ -14,7 +14,9 @@ import pytest
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, TREE, empty_value
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph import group_layers
-from srrag.graph.knowledge_tree import BuildKnowledgeTree, read_results, read_tree
+from srrag.graph.communities import GROUP
+from srrag.graph.group_layers import read_groups
+from srrag.graph.knowledge_tree import BELOW, BuildKnowledgeTree, read_results, read_topics
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
 from srrag.storage.shards import IndexShard, write_shards
@@ -32,6 +34,15 @@ def tree(folder: Path, place: Place | None = None, **fields: Any) -> tuple[list[
     table = read_tree(folder / "tree")
     assert table.schema.equals(TREE)
     return table.to_pylist(), dict(figures)
+
+
+def read_tree(folder: Path) -> pa.Table:
+    """A whole tree: TREE, level by level, by parent and place."""
+    order = [("level", "descending"), ("kind", "ascending"), ("parent_id", "ascending")]
+    rows = pa.concat_tables([read_topics(folder), read_groups(folder / BELOW, GROUP)])
+    rows = rows.sort_by([*order, ("rank", "ascending")])
+    ids = [f"{row['level']}:{row['ref_id']}" for row in rows.to_pylist()]
+    return rows.append_column("node_id", pa.array(ids)).select(TREE.names).cast(TREE)
 
 
 def of(rows: list[Row], kind: str) -> dict[str, Row]:

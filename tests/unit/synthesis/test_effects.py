@@ -57,6 +57,13 @@ def test_kind_estimate_and_interval_are_read_as_printed(
         ("OR 0.5", "95% -0.1 to 0.9", "better", "death", "at or below 0"),
         ("OR 0.5", "95% 0.9 to 0.1", "better", "death", "wrong way round"),
         ("OR 0.5", "see table 3", "better", "death", "not read"),
+        ("OR 0.5", f"0.4 to {'9' * 400}", "better", "death", "cannot be"),
+        (f"mean difference {'9' * 4400}", "1 to 3", "better", "death", "cannot be"),
+        (f"{'9' * 4400} of {'9' * 4400} vs. 3 of 4", "", "better", "death", "cannot be"),
+        (f"{'999,' * 120}999 of 7 vs. 3 of 4", "", "better", "death", "cannot be"),
+        ("OR 1e0 100000000000000000000", "100000000000000000000 to 100000000000000016384", "more",
+         "death", "cannot be"),
+        ("mean difference 0", f"-1 to 0.{'0' * 400}1", "more", "death", "cannot be"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_pooled_is_told_with_its_reason(

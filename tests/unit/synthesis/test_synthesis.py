@@ -209,3 +209,11 @@ def test_a_forest_plot_is_drawn_of_what_is_pooled_and_its_bytes_are_the_same_aga
     again = [Path(path) for path in draw(made, tmp_path / "b")]
     assert [p.read_bytes() for p in paths] == [p.read_bytes() for p in again]
     assert draw(synthesis([finding("one")]), tmp_path) == []
+
+
+def test_an_effect_that_differs_between_people_is_no_comparison_of_the_people() -> None:
+    between = {"interventions": ["men"], "comparators": ["women"]}
+    differs = finding("one", "better", outcome="effect of drug A vs. placebo on death", **between)
+    asked = {"P": [], "I": ["men"], "C": [], "O": ["death"], "T": []}
+    assert synthesis([differs], parts=asked).comparisons == ()
+    assert synthesis([finding("one", **between)], parts=asked).comparisons
