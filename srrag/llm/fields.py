@@ -156,9 +156,13 @@ def explained(
 
     `limits` lowers the most words or items of fields, named "Model.field", to those that a step is
     set to; `enums` names the values that guided decoding allows for a field.
+    Raises ValueError for a name that is no field's.
     """
+    unused = {*(limits or {}), *(enums or {})}
     lines = ["Answer with one JSON object and nothing else. Its fields, in this order:"]
-    lines += _fields(schema, "", limits or {}, enums or {})
+    lines += _fields(schema, "", limits or {}, enums or {}, unused)
+    if unused:
+        raise ValueError(f"{', '.join(sorted(unused))}: no field of {schema.__name__}")
     example = getattr(schema, "example", None)
     if example is not None:
         told = json.dumps(example, ensure_ascii=False, separators=(",", ":"))
@@ -171,14 +175,16 @@ def _fields(
     indent: str,
     limits: Mapping[str, int],
     enums: Mapping[str, Sequence[str]],
+    unused: set[str],
 ) -> list[str]:
     lines = []
     for name, info in schema.model_fields.items():
         key = f"{schema.__name__}.{name}"
+        unused.discard(key)
         inner = _inner(info.annotation)
         lines.append(f"{indent}- `{name}`: {_told(info, limits.get(key), enums.get(key))}")
         if inner is not None:
-            lines += _fields(inner, f"{indent}  ", limits, enums)
+            lines += _fields(inner, f"{indent}  ", limits, enums, unused)
     return lines
 
 

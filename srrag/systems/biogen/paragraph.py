@@ -102,7 +102,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
     words: int = MAX_WORDS
@@ -119,21 +119,22 @@ class ComposeParagraph(ComposeAnswer):
         return (*super().reads, *context)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for caps below 1, and for a setting of ComposeAnswer alone."""
-        if self.words < 1 or self.citations < 1:
-            raise ValueError("words and citations must be at least 1")
+        """Raise ValueError for caps that do not work, and for a setting of ComposeAnswer alone."""
+        if not 1 <= self.words <= MAX_WORDS or self.citations < 1:
+            raise ValueError(f"words must be 1 to {MAX_WORDS}, and citations at least 1")
         for name in _UNUSED:
             if getattr(self, name) != getattr(ComposeAnswer(), name):
                 raise ValueError(f"{name}: a paragraph does not use it; leave it out")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""
-        limits = {"_Told.paragraph": self.words}
         return [
             Prompt(
                 number,
                 "answer",
-                file.system(limits, max_citations=self.citations),
+                file.system(
+                    {f"{schema.__name__}.paragraph": self.words}, max_citations=self.citations
+                ),
                 file.user(
                     question=quoted(row["text"]),
                     options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",

@@ -55,6 +55,12 @@ def test_fields_limits_and_example_are_said(tmp_path: Any) -> None:
     assert "at most 1: the answer" in explained(Told, {"Told.sentences": 1})
 
 
+def test_a_limit_or_value_of_no_field_is_an_error() -> None:
+    for limits, enums in (({"Sentences.text": 1}, {}), ({}, {"Sentences.text": ["a"]})):
+        with pytest.raises(ValueError, match=r"^Sentences\.text: no field of Told$"):
+            explained(Told, {"Sentence.text": 1, **limits}, enums)
+
+
 def test_the_guide_bounds_lists_and_texts() -> None:
     shape = json.loads(schema_json(Told))
     assert shape["properties"]["sentences"]["maxItems"] == 2

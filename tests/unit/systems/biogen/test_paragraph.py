@@ -112,6 +112,12 @@ def test_the_prompt_shows_evidence_as_numbered_lines() -> None:
     assert '"zinc cold"' in prompt.user
 
 
+@pytest.mark.parametrize("options", [[], ["yes", "no"]])
+def test_the_prompt_says_the_cap_on_words(options: list[str]) -> None:
+    (prompt,) = ComposeParagraph(words=50).prompts(table(BULLETS, options=options))
+    assert "- `paragraph`: at most 50 words:" in prompt.system
+
+
 def test_options_are_chosen_from() -> None:
     batch = table(evidence("Yes, zinc shortens the common cold."), options=["yes", "no"])
     (row,) = by_rules(ComposeParagraph(), batch)
@@ -119,7 +125,8 @@ def test_options_are_chosen_from() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"words": 0}, {"citations": 0}, {"uncited": "mark"}, {"snippets": "snippets"}]
+    "fields",
+    [{"words": 0}, {"words": 251}, {"citations": 0}, {"uncited": "mark"}, {"snippets": "snippets"}],
 )
 def test_settings_that_do_not_work(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"at least 1|does not use"):
