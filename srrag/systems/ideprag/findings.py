@@ -102,7 +102,7 @@ class ExtractFindings(LLMStep):
     longest matches of the vocabulary, and the keyword.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     relations: HyperRelations = field(default_factory=HyperRelations)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -194,7 +194,9 @@ class ExtractFindings(LLMStep):
             row = rows[prompt.row]
             if fault := answer.fault:
                 reject = {"stage": "findings", "reason": fault.kind, "detail": fault.detail}
-                lost = finding(row, ("", "", ""), "", None) | {"reject": reject}
+                name = content_id("finding", row["doc_id"], row["unit_id"])
+                lost = finding(row, ("", "", ""), "", None)
+                lost |= {"evidence_id": name, "reject": reject}
                 made[lost["evidence_id"]] = lost
                 continue
             allowed = set(self._combinations(row))

@@ -70,10 +70,12 @@ def test_what_is_not_verbatim_has_no_span_and_an_odd_item_costs_itself(tmp_path:
     assert [each["name"] for each in only["entities"]] == ["Hemorrhage"]
 
 
-def test_a_unit_without_an_answer_becomes_a_reject_row(tmp_path: Path) -> None:
-    step = ExtractFindings()
-    made, _ = scripted(step, units(*KEYWORDS), tmp_path, lambda call: "I cannot help.")
-    assert [each["reject"]["reason"] for each in made] == ["refusal"]
+def test_each_unit_without_an_answer_becomes_a_reject_row(tmp_path: Path) -> None:
+    (first,) = units(*KEYWORDS).to_pylist()
+    both = pa.Table.from_pylist([first, first | {"unit_id": hashed("v")}], schema=KEYED_UNITS)
+    made, _ = scripted(ExtractFindings(), both, tmp_path, lambda call: "I cannot help.")
+    assert [each["reject"]["reason"] for each in made] == ["refusal", "refusal"]
+    assert [each["unit_id"] for each in made] == [hashed("u"), hashed("v")]
 
 
 def test_the_types_of_entities_are_those_of_the_paper() -> None:
