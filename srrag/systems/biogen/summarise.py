@@ -72,7 +72,7 @@ class SummariseDocuments(LLMStep):
     the row is rejected. Rules do not summarise: the documents go on as they are, verbatim.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     documents: str = "documents"
     into: str = "summaries"
@@ -129,8 +129,7 @@ class SummariseDocuments(LLMStep):
         answers = []
         for prompt in prompts:
             documents = rows[prompt.row]
-            first = int(prompt.slot.rpartition(" ")[2])
-            package = next(each for each in packages(documents) if each[0] == first)
+            package = _package(documents, prompt)
             beginnings = (" ".join(documents[n - 1]["text"].split()[:MAX_WORDS]) for n in package)
             told = [Summary(n=n, summary=s) for n, s in zip(package, beginnings, strict=True)]
             answers.append(DocumentSummaries(summaries=told).model_dump_json())
@@ -140,6 +139,7 @@ class SummariseDocuments(LLMStep):
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """The summaries in order of the documents, and documents in the place of lost ones."""
+        rows = batch[self.documents].to_pylist()
         told: dict[int, dict[int, str]] = {}
         faults: dict[int, Fault] = {}
         for prompt, completion in zip(prompts, completions, strict=True):
@@ -147,8 +147,10 @@ class SummariseDocuments(LLMStep):
                 faults.setdefault(prompt.row, completion.fault)
                 continue
             found = told.setdefault(prompt.row, {})
+            package = _package(rows[prompt.row], prompt)
             for each in completion.value.summaries:
-                found.setdefault(each.n, plain(each.summary))
+                if each.n in package:
+                    found.setdefault(each.n, plain(each.summary))
         made = {}
         for number, row in live(batch, self.reads):
             documents = row[self.documents]
@@ -184,6 +186,12 @@ def packages(documents: Sequence[Row]) -> list[list[int]]:
         found[-1].append(n)
         room -= size
     return found
+
+
+def _package(documents: Sequence[Row], prompt: Prompt) -> list[int]:
+    """The numbers of the documents that a prompt shows."""
+    first = int(prompt.slot.rpartition(" ")[2])
+    return next(each for each in packages(documents) if each[0] == first)
 
 
 def _line(number: int, item: Row) -> str:

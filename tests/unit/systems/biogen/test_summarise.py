@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import EVIDENCE, empty_value
+from srrag.engine.call import Call
 from srrag.engine.openai.engine import HttpEngine
 from srrag.systems.biogen.summarise import MAX_CHARS, SummariseDocuments
 from tests.unit.expand.asking import baseline_faults, by_rules, questions, scripted, with_reject
@@ -80,6 +81,19 @@ def test_sixteen_abstracts_are_a_call(documents: int, calls: int) -> None:
     assert all(len(each.system + each.user) < MAX_CHARS * 1.2 for each in prompts)
     long = DOCUMENTS[0] | {"text": "Zinc cut colds. " * 3000}
     assert len(step.prompts(table(long, long, abstract, abstract))) == 3
+
+
+def test_a_call_summarises_its_own_documents_alone(tmp_path: Path) -> None:
+    def both(call: Call) -> str:
+        what = "rest" if '{"n": 17,' in call.prompt.user else "sleep"
+        text = f"It says {what} is common."
+        return json.dumps({"summaries": [{"n": n, "summary": text} for n in (1, 17)]})
+
+    batch = table(*[DOCUMENTS[1]] * 17)
+    (row,), _ = scripted(SummariseDocuments(), batch, tmp_path, both)
+    made = [each["text"] for each in row["summaries"] if each["kind"] == "summary"]
+    assert made == ["It says sleep is common.", "It says rest is common."]
+    assert row["summaries_lost"] == 15
 
 
 def test_no_document_is_no_fault(tmp_path: Path) -> None:
