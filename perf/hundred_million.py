@@ -61,7 +61,6 @@ SAMPLE_S = 0.02
 QUESTIONS, DEPTH, RERANKED = 60, 100, 100
 SHOWN = 10_000_000, 100_000_000
 MARKS = "<!-- growth -->", "<!-- end of growth -->"
-GOALS = {"memory_gb": 4.0, "open_s": 5.0, "query_ratio": 3.0, "update_share": 0.02}
 
 
 class Meter:

@@ -17,8 +17,6 @@ from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, by_grade
 from srrag.lab.train.betr.plots import plot_biases, plot_curve
 from srrag.storage.atomic_write import commit, commit_json
 
-Odds = dict[str, tuple[float, float]]
-
 
 def write_report(
     out: Path,
