@@ -75,7 +75,7 @@ class Fault:
     own check (ungrounded, nonsense, …). Kinds of failed calls: see FAILED_CALLS.
 
     Where only some items of an answer's lists are at fault, `items` names them, each by its list
-    and its place in it: a retry asks for them alone, and the others stand.
+    and its place in it, beyond its end if it lacks: a retry asks for them alone, the others stand.
     """
 
     kind: str

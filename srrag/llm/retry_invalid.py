@@ -97,8 +97,9 @@ def _standing(value: Answer, fault: Fault | None) -> tuple[bool, int, bool]:
     """How good an answer is: whether it stands, how many items of it do, whether all is right."""
     if fault is not None and not fault.items:
         return False, 0, False
-    lists = [item for _, item in value if isinstance(item, list)]
-    good = sum(map(len, lists)) - (len(fault.items) if fault else 0)
+    sizes = {name: len(item) for name, item in value if isinstance(item, list)}
+    bad = sum(place < sizes[name] for name, place in fault.items) if fault else 0
+    good = sum(sizes.values()) - bad
     return fault is None or good > 0, good, fault is None
 
 
@@ -113,7 +114,7 @@ def _only(value: Answer, items: Sequence[tuple[str, int]]) -> Answer:
 
 
 def mended(value: Answer, items: Sequence[tuple[str, int]], again: Answer) -> Answer:
-    """Return an answer with the items of another in the places of these.
+    """Return an answer with the items of another in the places of these, which may be its end.
 
     Where a list of the other has not as many items as were asked for, all come after the others.
     """
@@ -121,7 +122,7 @@ def mended(value: Answer, items: Sequence[tuple[str, int]], again: Answer) -> An
     for name in dict.fromkeys(name for name, _ in items):
         places = [place for each, place in items if each == name]
         old, new = list(getattr(value, name)), [*getattr(again, name)]
-        if len(new) == len(places):
+        if len(new) == len(places) and max(places) < len(old):
             for place, item in zip(places, new, strict=True):
                 old[place] = item
             new = []

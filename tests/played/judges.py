@@ -32,7 +32,7 @@ from srrag.lab.judges.claims import MeasureClaims
 from srrag.lab.judges.gold import JudgeByGold
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
-from srrag.lab.judges.support import JudgeSupport
+from srrag.lab.judges.support import JudgeClaims
 from srrag.lab.measure.judgements import CASES, metrics_of
 from srrag.lab.measure.scores import score
 from srrag.llm.completion import Engine, Rules
@@ -192,7 +192,7 @@ def judged(cases: pa.Table, steps: Mapping[str, Step], place: Place) -> dict[str
 def order(engine: Engine, place: Place) -> None:
     """Judge the answers whose order is known, and print their mean scores."""
     steps: dict[str, Step] = {
-        "support": JudgeSupport(engine=engine),
+        "support": JudgeClaims(engine=engine),
         "gold": JudgeByGold(engine=engine),
         "nuggets": MeasureNuggets(),
         "picot": MeasurePicot(),
@@ -250,7 +250,7 @@ def support(engine: Engine, place: Place, data: str, pairs: str = "100") -> None
     for group in grouped(read_half(Path(data), "tune")):
         if sum(map(len, groups)) < int(pairs):
             groups.append(group)
-    cases = JudgeSupport(engine=engine).open(place)(support_cases(groups)).to_pylist()
+    cases = JudgeClaims(engine=engine).open(place)(support_cases(groups)).to_pylist()
     counts: dict[str, Counter[str]] = {}
     hits: Counter[tuple[bool, bool]] = Counter()
     for group, case in zip(groups, cases, strict=True):

@@ -33,7 +33,7 @@ OUTSIDE = Metric("citations_outside", _CITES, "lower")
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureCitations(Measure):
-    """Measures an answer by what JudgeSupport found on its claims.
+    """Measures an answer by what JudgeClaims found on its claims.
 
     `faithfulness` is the share of claims that the evidence states. A citation states a sentence if
     it states all claims made of it, in part if it states some or a part of one; a part is worth ½.

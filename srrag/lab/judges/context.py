@@ -29,7 +29,7 @@ CHOSEN_OF_ALL = Metric(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureEvidence(Measure):
-    """Measures evidence by what JudgeSupport found.
+    """Measures evidence by what JudgeClaims found.
 
     Of the `depth` best pieces (None: all): `evidence_coverage` is the share of statements that any
     supports (context recall), `evidence_precision` the share that supports any, `evidence_miss` 1

@@ -12,24 +12,25 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from srrag.algo.entailment import SENTENCE_THRESHOLD, THRESHOLD, content_stems, entails
-from srrag.lab.judges.support import MAX_CLAIMS, Number
+from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, Number
 from srrag.lab.measure.judgements import (
     FIELDS,
     OF_RULE,
     Case,
     Preparation,
     Verdict,
+    absent,
     first_words,
     in_order,
     incomplete,
     lines,
+    together,
     verdict,
 )
 from srrag.llm.completion import Answer, Fault, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text
 
-MAX_FACTS = 48
 FIELD_THRESHOLD = 0.5
 """Share of its words that an answer has to hold, for the rules to match a part."""
 NAMES = dict(zip(FIELDS, ("population", "intervention", "comparator", "outcome", "time"),
@@ -127,7 +128,7 @@ class JudgeByGold(Preparation):
     """One call an answer, with its question, nuggets, ideal answer, PICOT and claims.
 
     Facts and parts are looked for in the first `words` words of the answer (None: in all), so that
-    quoting everything gains nothing. Of each claim it is told what JudgeSupport said of it. By
+    quoting everything gains nothing. Of each claim it is told what JudgeClaims said of it. By
     rules a text states a fact of which it holds `THRESHOLD` of the words, and a part of which it
     holds `FIELD_THRESHOLD`; a claim is right if the gold, or its evidence, holds
     `SENTENCE_THRESHOLD` of its words, and none if it has no word that the question lacks.
@@ -166,11 +167,11 @@ class JudgeByGold(Preparation):
 
     def lacks(self, case: Case, said: Any) -> Fault | None:
         """Facts, parts and claims without a verdict."""
-        lacking = [name for name in parts(case) if name not in {each.part for each in said.parts}]
-        return (
-            incomplete(said.facts, min(MAX_FACTS, len(case["nuggets"])), "fact")
-            or (Fault("incomplete", f"Part {lacking[0]} is missing.") if lacking else None)
-            or incomplete(said.claims, len(to_check(case)), "claim")
+        found = {each.part for each in said.parts}
+        return together(
+            incomplete(said.facts, min(MAX_FACTS, len(case["nuggets"])), "fact"),
+            absent(said.parts, [name for name in parts(case) if name not in found], "part"),
+            incomplete(said.claims, len(to_check(case)), "claim"),
         )
 
     def take(self, case: Case, said: Any, lost: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text
 
 MAX_CLAIMS = 32
-MAX_STATEMENTS = 24
+MAX_FACTS = 48
 MOST = 64
 """Pieces of evidence that a `depth` can name."""
 
@@ -93,7 +93,7 @@ class Supported(Answer):
     ]
     statements: Annotated[
         list[StatementSupport],
-        Items(MAX_STATEMENTS, "one for each given statement, in order", "none is given"),
+        Items(MAX_FACTS, "one for each given statement, in order", "none is given"),
     ]
 
 
@@ -101,7 +101,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "judge_support.md", Supp
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeSupport(Preparation):
+class JudgeClaims(Preparation):
     """One call an answer: its sentences, the vital nuggets, and all evidence.
 
     It does not see what the sentences cite. An abstention has no claims; only nuggets are judged of
@@ -133,10 +133,10 @@ class JudgeSupport(Preparation):
         return _rule(case)
 
     def lacks(self, case: Case, answer: Any) -> Fault | None:
-        """Statements without a verdict, and an answer of which nothing was taken apart."""
+        """Statements without a verdict, or an answer of which nothing was taken apart."""
         if not answer.claims and len(said(case)) > 1:
             return Fault("incomplete", "There is no claim. Take the sentences apart.")
-        return incomplete(answer.statements, len(must_have(case)), "statement")
+        return incomplete(answer.statements, min(MAX_FACTS, len(must_have(case))), "statement")
 
     def take(self, case: Case, answer: Any, lost: str) -> dict[str, Any]:
         """Turn numbers of passages into ids; a number that was not shown is none."""
@@ -188,6 +188,7 @@ def _rule(case: Case) -> Supported:
     claims = [
         _rule_claim(n, text, texts, [name in own for name in names])
         for n, (text, own) in enumerate(zip(said(case), cites, strict=False), start=1)
+        if text.strip()
     ]
     statements = []
     for n, statement in enumerate(must_have(case), start=1):

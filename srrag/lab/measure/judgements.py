@@ -393,13 +393,28 @@ def in_order(items: Iterable[Any], count: int) -> list[Any]:
     return [found.get(n) for n in range(1, count + 1)]
 
 
-def incomplete(items: Iterable[Any], count: int, what: str) -> Fault | None:
+def incomplete(items: Sequence[Any], count: int, what: str) -> Fault | None:
     """Return the fault of a list that skips some of the numbers 1 to `count`, else None."""
-    absent = [n for n, item in enumerate(in_order(items, count), start=1) if item is None]
-    if not absent:
+    numbers = [n for n, item in enumerate(in_order(items, count), start=1) if item is None]
+    return absent(items, numbers, what, f" of {count}")
+
+
+def absent(items: Sequence[Any], names: Sequence[Any], what: str, of: str = "") -> Fault | None:
+    """Return the fault of a list, named "`what`s", that ends without verdicts on these."""
+    if not names:
         return None
-    shown = ", ".join(map(str, absent[:5]))
-    return Fault("incomplete", f"There is no verdict on {what} {shown} of {count}.")
+    places = tuple((f"{what}s", len(items) + n) for n in range(len(names)))
+    shown = ", ".join(map(str, names))
+    return Fault("incomplete", f"There is no verdict on {what} {shown}{of}.", places)
+
+
+def together(*faults: Fault | None) -> Fault | None:
+    """Return one fault for what several lists lack, None if all are None."""
+    found = [each for each in faults if each is not None]
+    if not found:
+        return None
+    items = tuple(item for each in found for item in each.items)
+    return Fault(found[0].kind, " ".join(each.detail for each in found), items)
 
 
 def must_have(case: Case) -> list[str]:

@@ -223,6 +223,28 @@ def test_a_retry_mends_the_items_at_fault_and_loses_none_that_stands(
     assert [line.text for line in answer.value.lines] == kept
 
 
+def four(prompt: Prompt, value: object) -> Fault | None:
+    assert isinstance(value, Lines)
+    lacking = tuple(("lines", place) for place in range(len(value.lines), 4))
+    return Fault("incomplete", "There are four.", lacking) if lacking else None
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [
+        ([lines("a"), lines("b", "c", "d")], ["a", "b", "c", "d"]),
+        ([lines("a"), lines("b", "c")], ["a", "b", "c"]),
+        ([lines("a"), lines("a", "b", "c", "d")], ["a", "b", "c", "d"]),
+        ([lines("a", "b"), lines()], ["a", "b"]),
+        ([lines(), lines("a")], ["a"]),
+    ],
+)
+def test_a_retry_adds_the_items_that_lacked(texts: list[str], kept: list[str]) -> None:
+    client = Prompts(texts)
+    (answer,) = ask(client, [replace(prompt("a"), schema=Lines)], four)
+    assert [line.text for line in answer.value.lines] == kept
+
+
 def test_a_retry_shows_the_items_at_fault_alone() -> None:
     client = Prompts([lines("a", *["nine"] * 3, "z" * 9000), lines()])
     ask(client, [replace(prompt("a"), schema=Lines)], no_nine)

@@ -21,10 +21,11 @@ from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
 from srrag.lab.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.lab.judges.similarity import MeasureSimilarity
-from srrag.lab.judges.support import MAX_CLAIMS, JudgeSupport
+from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, JudgeClaims
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
 from srrag.lab.measure.scores import figure, score
 from srrag.llm.completion import read
+from srrag.llm.retry_invalid import mended
 from tests.judged import OTHER, PASSAGE, STATED, answered, case, claim, table, values, verdicts
 
 
@@ -46,7 +47,7 @@ def prepared(cases: pa.Table) -> pa.Table:
     return cases
 
 
-PREPARATIONS = (MakeNuggets(), JudgeSupport(), JudgeByGold(), GuessQuestions())
+PREPARATIONS = (MakeNuggets(), JudgeClaims(), JudgeByGold(), GuessQuestions())
 JUDGES: list[Callable[[], Any]] = [
     MeasureNuggets, MeasurePicot, MeasureCitations, MeasureEvidence, JudgeChoice,
     MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureClaims,
@@ -68,7 +69,7 @@ def supported(*claims: dict[str, Any], **statements: list[int]) -> dict[str, Any
 
 
 def test_support_is_asked_of_all_sentences_and_vital_nuggets_at_once() -> None:
-    step, cases = JudgeSupport(), table(case(sentences=two()))
+    step, cases = JudgeClaims(), table(case(sentences=two()))
     (prompt,) = step.prompts(cases)
     for text in (STATED, OTHER, "Eccentric training reduces", "Walking is healthy", "What helps"):
         assert text in prompt.user
@@ -90,7 +91,7 @@ def two() -> list[dict[str, Any]]:
 
 
 def test_a_bad_claim_costs_itself_and_a_statement_without_a_verdict_is_lost() -> None:
-    step, cases = JudgeSupport(), table(case())
+    step, cases = JudgeClaims(), table(case())
     bad = {"sentence": 1, "claim": "B.", "verdict": "perhaps"}
     said = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, bad)
     (row,) = answered(step, cases, said).to_pylist()
@@ -101,8 +102,21 @@ def test_a_bad_claim_costs_itself_and_a_statement_without_a_verdict_is_lost() ->
     assert fault is not None and "statement 1 of 1" in fault.detail
 
 
+@pytest.mark.parametrize("count", [30, 60])
+def test_many_vital_nuggets_are_judged_as_far_as_facts_are(count: int) -> None:
+    nuggets = [{"text": f"Fact {n}.", "importance": "vital"} for n in range(count)]
+    step, cases = JudgeClaims(), table(case(nuggets=nuggets))
+    (prompt,) = step.prompts(cases)
+    told = {f"n{n}": [1] for n in range(1, min(count, MAX_FACTS) + 1)}
+    said = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, **told)
+    assert step.check(cases, prompt, prompt.schema.model_validate(said)) is None
+    (row,) = answered(step, cases, said).to_pylist()
+    lost = [each["fault"] for each in row["support"] if each["fault"]]
+    assert lost == ["incomplete"] * (count - len(told))
+
+
 def test_support_that_was_lost_says_so_everywhere() -> None:
-    lost = answered(JudgeSupport(), table(case()), "Sorry, I cannot help.")
+    lost = answered(JudgeClaims(), table(case()), "Sorry, I cannot help.")
     (row,) = lost.to_pylist()
     assert row["claims_fault"] == "refusal" and row["support"][0]["fault"] == "refusal"
     found = values(MeasureCitations().open(Place())(lost))
@@ -115,10 +129,10 @@ def test_support_that_was_lost_says_so_everywhere() -> None:
 
 def test_an_abstention_makes_no_claim_and_no_citation() -> None:
     silent = table(case(answer="The evidence does not answer this.", sentences=[], abstained=True))
-    (prompt,) = JudgeSupport().prompts(silent)
+    (prompt,) = JudgeClaims().prompts(silent)
     assert "sentences of the answer:\n(none)" in prompt.user
     invented = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, n1=[])
-    assert answered(JudgeSupport(), silent, invented)["claims"].to_pylist() == [[]]
+    assert answered(JudgeClaims(), silent, invented)["claims"].to_pylist() == [[]]
     assert values(by_rules(MeasureCitations(), silent)) == {}
     assert values(by_rules(MeasureNuggets(), silent))["nugget_coverage"] == [0.0, 0.0]
 
@@ -129,6 +143,12 @@ def test_claims_by_rules_are_the_sentences() -> None:
     assert values(MeasureCitations().open(Place())(cases))["faithfulness"] == [1.0, 0.0]
     whole = prepared(table(case(sentences=[])))
     assert [c["text"] for c in whole["claims"].to_pylist()[0]] == [f"{STATED} [1]"]
+
+
+def test_by_rules_an_empty_sentence_makes_no_claim_and_keeps_its_place() -> None:
+    blank = [{"text": " ", "evidence_ids": ["e1"]}, *two()]
+    (claims,) = prepared(table(case(sentences=blank)))["claims"].to_pylist()
+    assert [(c["sentence"], c["text"]) for c in claims] == [(1, STATED), (2, OTHER)]
 
 
 def test_a_citation_is_as_good_as_what_it_says_of_all_claims_of_its_sentence() -> None:
@@ -194,7 +214,7 @@ def test_gold_is_asked_for_in_one_call_that_sees_question_answer_gold_and_claims
     ("said", "hint"),
     [
         (compared(["full"], dict.fromkeys("ICO", "x"), []), "fact 2 of 2"),
-        (compared(["full"] * 2, dict.fromkeys("IO", "x"), []), "Part C is missing"),
+        (compared(["full"] * 2, dict.fromkeys("IO", "x"), []), "on part C."),
         (compared(["full"] * 2, dict.fromkeys("ICO", "x"), []), "claim 1 of 1"),
     ],
 )
@@ -203,6 +223,22 @@ def test_what_lacks_a_verdict_is_asked_for_again(said: Any, hint: str) -> None:
     (prompt,) = step.prompts(cases)
     fault = step.check(cases, prompt, prompt.schema.model_validate(said))
     assert fault is not None and hint in fault.detail
+
+
+def test_all_that_lacks_is_asked_for_at_once_and_comes_to_what_stood() -> None:
+    step, cases = JudgeByGold(), table(case(claims=[claim("A.")]))
+    (prompt,) = step.prompts(cases)
+    first = compared(["full"], {"I": "x", "O": "x"}, [])
+    value = prompt.schema.model_validate(first)
+    fault = step.check(cases, prompt, value)
+    assert fault is not None
+    assert fault.items == (("facts", 1), ("parts", 2), ("claims", 0))
+    second = compared([], {"C": "y"}, [("full", [1])])
+    second["facts"] = [{"n": 2, "reason": "", "verdict": "none"}]
+    whole = mended(value, fault.items, prompt.schema.model_validate(second))
+    assert step.check(cases, prompt, whole) is None
+    (row,) = answered(step, cases, whole.model_dump()).to_pylist()
+    assert [each["verdict"] for each in row["nugget_verdicts"]] == ["full", "none"]
 
 
 def test_nonsense_is_a_failure_with_the_worst_value() -> None:
