@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -39,7 +39,7 @@ MAX_RELATION_LINES = 30
 MAX_FINDING_LINES = 30
 MAX_PROPOSALS = 3
 _MAX_TABLE = 60
-"""Entities of earlier parts that are shown with the next one, the most often named first."""
+"""Entities of earlier parts that are shown with the next one: those it names, then the earliest."""
 UNTOLD = (*DERIVED, "followup_weeks")
 """Attributes that no model writes: a Timepoint and `follow_up` say the same as printed."""
 _TABLE = re.compile(r"<entities>\n(.*?)\n</entities>", re.DOTALL)
@@ -91,7 +91,7 @@ class ExtractDocuments(LLMStep):
     max_tokens: int = 3072
     """An abstract takes 500 to 1,100; full lists of lines of the usual length some 3,000."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
     writes: ClassVar[pa.Schema] = EXTRACTS
     keeps_rows: ClassVar[bool] = False
@@ -129,16 +129,15 @@ class ExtractDocuments(LLMStep):
         def run(batch: pa.Table) -> pa.Table:
             documents = self._documents(batch)
             waiting = self._prompts(documents)
+            known: dict[int, dict[int, EntityLine]] = {row: {} for row in documents}
             done: list[tuple[Prompt, Completion]] = []
             while waiting:
                 first = {prompt.row: prompt for prompt in reversed(waiting)}
                 now = list(first.values())[::-1]
                 answers = asked.answer(batch, now)
                 done += zip(now, answers, strict=True)
-                known = {
-                    prompt.row: self._table(documents[prompt.row], prompt, answer)
-                    for prompt, answer in zip(now, answers, strict=True)
-                }
+                for prompt, answer in zip(now, answers, strict=True):
+                    known[prompt.row] |= self._known(documents[prompt.row], prompt, answer)
                 waiting = [
                     self._with_table(prompt, known[prompt.row])
                     for prompt in waiting
@@ -172,7 +171,8 @@ class ExtractDocuments(LLMStep):
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Return a fault if too many lines break a rule: the commonest kind, and its lines."""
         (document,) = self._documents(batch.slice(prompt.row, 1)).values()
-        claims, told = self._claims(document, prompt), _told(value)
+        claims = self._claims(document, prompt)
+        told = _told(value, claims.known)
         facts = claims.facts(told)
         bad = [row for row in [*facts, *claims.findings(told)] if row["reason"]]
         if len(bad) <= self.max_faulty_share * (len(facts) + len(value.findings)):
@@ -236,26 +236,33 @@ class ExtractDocuments(LLMStep):
             for number in range(len(document.blocks))
         ]
 
-    def _with_table(self, prompt: Prompt, known: Sequence[EntityLine]) -> Prompt:
-        """The prompt with the entities of earlier blocks in front."""
-        if not known:
+    def _with_table(self, prompt: Prompt, known: Mapping[int, EntityLine]) -> Prompt:
+        """The prompt with entities of earlier blocks in front, as many as it may hold.
+
+        The rules count anew in each block, so they get none.
+        """
+        if not known or isinstance(self.engine, Rules):
             return prompt
-        shown = fenced("entities", "\n".join(map(entity_line, known)))
         document = prompt.user[prompt.user.index("<document>") :]
+        text = document.casefold()
+
+        def rank(entity: EntityLine) -> tuple[bool, int]:
+            names = (entity.name, *entity.names)
+            return not any(name.casefold() in text for name in names), entity.id
+
+        chosen = sorted(sorted(known.values(), key=rank)[:_MAX_TABLE], key=lambda each: each.id)
+        shown = fenced("entities", "\n".join(map(entity_line, chosen)))
         return replace(prompt, user=PROMPT.user(known=f"{shown}\n", document=document))
 
-    def _table(self, document: _Document, prompt: Prompt, answer: Completion) -> list[EntityLine]:
-        """The entities after a block: those before it, and those of its answer."""
-        known = {entity.id: entity for entity in _shown(prompt)}
-        if answer.value is not None:
-            claims, told = self._claims(document, prompt), _told(answer.value)
-            known = {
-                number: entity
-                for number, entity in claims.entities(told).items()
-                if self.ontology.knows_type(entity.type)
-            }
-        often = sorted(known.values(), key=lambda entity: -len(entity.at))
-        return sorted(often[:_MAX_TABLE], key=lambda entity: entity.id)
+    def _known(
+        self, document: _Document, prompt: Prompt, answer: Completion
+    ) -> dict[int, EntityLine]:
+        """The entities that a block was shown, and those of its answer."""
+        claims = self._claims(document, prompt)
+        if answer.value is None:
+            return {**claims.known}
+        here = claims.entities(_told(answer.value, claims.known))
+        return {n: each for n, each in here.items() if self.ontology.knows_type(each.type)}
 
     def _claims(self, document: _Document, prompt: Prompt) -> DocumentClaims:
         known = {entity.id: entity for entity in _shown(prompt)}
@@ -278,7 +285,8 @@ class ExtractDocuments(LLMStep):
         if completion.fault is not None:
             fault = completion.fault
             return {**row, "reject": _reject(fault.kind, fault.detail)}
-        claims, told = self._claims(document, prompt), _told(completion.value)
+        claims = self._claims(document, prompt)
+        told = _told(completion.value, claims.known)
         proposed = read_lines(completion.value.proposals)
         facts = [*claims.facts(told), *claims.proposals(proposed, told)]
         for fact in facts:
@@ -312,8 +320,8 @@ def _number(prompt: Prompt) -> int:
     return int(prompt.slot.rpartition(" ")[2])
 
 
-def _told(value: Extraction) -> Told:
-    return read_lines([*value.entities, *value.relations, *value.findings])
+def _told(value: Extraction, known: Mapping[int, EntityLine]) -> Told:
+    return read_lines([*value.entities, *value.relations, *value.findings], known)
 
 
 def _shown(prompt: Prompt) -> Iterator[EntityLine]:

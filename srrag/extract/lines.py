@@ -12,7 +12,7 @@ One bad line costs itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Literal, cast
@@ -26,10 +26,12 @@ Kind = Literal["found", "concluded", "planned", "background"]
 DIRECTIONS: tuple[Direction, ...] = (
     "better", "worse", "more", "less", "no difference", "not inferior", "differs",
 )  # fmt: skip
+_TENDS = "tends "
+"""Before a sign: a trend, or a difference that no test confirms; `better?` says the same."""
 Ids = tuple[int, ...]
 KINDS: tuple[Kind, ...] = ("found", "concluded", "planned", "background")
 INFERRED = 0.5
-"""Confidence of a line whose sentence numbers end in "?"; "?70" says 0.7."""
+"""Confidence of a tendency, and of a line whose sentence numbers end in "?"; "?70" says 0.7."""
 
 _MAX_NAME_CHARS = 300
 _AT = re.compile(r"[\s;]*@\s*\[?(\d[\d\s,;–-]*)\]?\s*(\?(\d{1,2})?)?[\s.;]*$")
@@ -132,18 +134,21 @@ class Told:
     bad: list[Bad] = field(default_factory=list)
 
 
-def read_lines(lines: Iterable[str]) -> Told:
+def read_lines(lines: Iterable[str], known: Mapping[int, EntityLine] | None = None) -> Told:
     """Read lines, whatever list they stood in; a line that cannot be read is `malformed`.
 
-    A line without a sentence number is `ungrounded`. An id that names two things is the first's.
+    A line without a sentence number is `ungrounded`. An id that names two things is the first's;
+    `known` are the things that have one already.
     """
-    told = Told()
+    told, known = Told(), known or {}
     for text in lines:
         line = read_line(text)
         if isinstance(line, Bad):
             told.bad.append(line)
         elif isinstance(line, EntityLine):
-            if line.id == 0 or told.entities.setdefault(line.id, line).name != line.name:
+            named = known.get(line.id)
+            other = named and not _called(line) & _called(named)
+            if line.id == 0 or other or told.entities.setdefault(line.id, line).name != line.name:
                 told.bad.append(Bad(text, "repeated_id"))
         elif isinstance(line, AttributeLine):
             told.attributes.append(line)
@@ -182,12 +187,15 @@ def read_line(text: str) -> Line | Bad:
 
 def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingLine:
     kind, heads, against, outcomes, times, people, others, rest = found.groups()
-    direction: str = ""
+    direction = ""
     sizes: dict[str, str] = {}
     last = "effect"
     for piece in (part.strip() for part in (rest or "").split(";")):
-        if piece.lower() in (*DIRECTIONS, "unclear") and not direction:
-            direction = piece.lower()
+        sign = piece.lower().rstrip(" ?.")
+        if sign.removeprefix(_TENDS) in DIRECTIONS and not direction:
+            direction = sign.removeprefix(_TENDS)
+            if direction != sign or "?" in piece:
+                sure = min(sure, INFERRED)
         elif named := _SIZE.match(piece):
             last = named[1].lower()
             sizes[last] = piece[named.end() :]
@@ -203,11 +211,15 @@ def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingL
         _ids(times),
         _ids(people),
         _ids(others),
-        direction if direction in DIRECTIONS else "",
+        cast(Direction, direction),
         sizes.get("effect", ""),
         sizes.get("ci", ""),
         sizes.get("p", ""),
     )
+
+
+def _called(entity: EntityLine) -> set[str]:
+    return {name.casefold() for name in (entity.name, *entity.names)}
 
 
 def _ids(text: str | None) -> Ids:
@@ -261,9 +273,10 @@ def patterns(ontology: Ontology, without: Sequence[str] = ()) -> dict[str, tuple
     if relations:
         made["relations"] = (rf"{ids} ({relations}) {ids}{at}",)
     if ontology.findings:
+        signs = "|".join(DIRECTIONS[:4])
         made["findings"] = (
             rf"({'|'.join(KINDS)}) ({groups}|-)( > {groups})? : {ids}( at {ids})?"
-            rf"( in {ids}( > {ids})?)?( = ({'|'.join(DIRECTIONS)}|effect: {size})"
+            rf"( in {ids}( > {ids})?)?( = ({_TENDS}({signs})|{'|'.join(DIRECTIONS)}|effect: {size})"
             rf"(; effect: {size})?(; ci: {size})?(; p: {size})?)?{at}",
         )
     return made

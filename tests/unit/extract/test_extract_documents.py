@@ -367,6 +367,24 @@ def test_a_later_part_of_a_document_knows_the_entities_of_the_earlier_ones() -> 
     assert out["unit_id"].to_pylist()[0] != out["unit_id"].to_pylist()[1]
 
 
+def test_a_later_part_is_shown_what_it_names_and_then_what_came_first() -> None:
+    text = "\n\n".join([TEXT, f"## Results\n\n{TEXT}", f"## Harms\n\n{TEXT} Bleeding was rare."])
+    names = [*(f"thing {n}" for n in range(1, 63)), "bleeding"]
+    first = answer([f"{n} Outcome: {name} @1" for n, name in enumerate(names, 1)])
+    client = Asked(first, answer(["1 Outcome: falls @9"]), answer())
+    asked = step(block_tokens=300, engine=MODEL, max_faulty_share=1.0)
+    out = asked.open(Place(clients={MODEL: client}))(documents(text))
+    _, second, third = [re.findall(r"^(\d+) Outcome", each.user, re.M) for each in client.prompts]
+    assert second == [str(n) for n in range(1, 61)]
+    assert third == [*(str(n) for n in range(1, 60)), "63"]
+    facts = [fact for fact in out["facts"].to_pylist()[1] if fact["reason"]]
+    assert [(fact["quote"], fact["reason"]) for fact in facts] == [
+        ("1 Outcome: falls @9", "repeated_id")
+    ]
+    by_rules = step(block_tokens=300).open(Place())(documents(text))
+    assert not any(fact["reason"] for facts in by_rules["facts"].to_pylist() for fact in facts)
+
+
 TEXTS = st.text(max_size=12) | st.sampled_from(
     [*ENTITIES, *FOUND, "1 has_condition 2 @3", "1 a 1 @1"]
 )

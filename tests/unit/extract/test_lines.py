@@ -53,8 +53,15 @@ from tests.unit.extract.ontologies import ontology
             FindingLine((7,), 1.0, "found", ((3,),), ((4,),), (5,), effect="40% vs. 83%", p="0.15"),
         ),
         (
-            "found 3 > 4 : 5 in 6 > 7 = unclear @7",
-            FindingLine((7,), 1.0, "found", ((3,),), ((4,),), (5,), people=(6,), others=(7,)),
+            "found 3 > 4 : 5 in 6 > 7 = Better ?. @7",
+            FindingLine(
+                (7,), 0.5, "found", ((3,),), ((4,),), (5,), people=(6,), others=(7,),
+                direction="better",
+            ),
+        ),
+        (
+            "found 3 > 4 : 5 = tends less; p: 0.06 @7",
+            FindingLine((7,), 0.5, "found", ((3,),), ((4,),), (5,), direction="less", p="0.06"),
         ),
         (
             "found 3 : 5 = Not inferior; effect: 9 of 40 @7",
@@ -77,6 +84,13 @@ def test_one_bad_line_costs_itself_and_an_id_names_one_thing() -> None:
     told = read_lines(["1 Outcome: pain @1", "pain", "1 Outcome: function @2", "0 Outcome: x @1"])
     assert [each.name for each in told.entities.values()] == ["pain"]
     assert [bad.reason for bad in told.bad] == ["ungrounded", "repeated_id", "repeated_id"]
+    known = {
+        1: EntityLine((), 1.0, 1, "Outcome", "pain", ("VAS",)),
+        2: EntityLine((), 1.0, 2, "Outcome", "walk"),
+    }
+    told = read_lines(["1 Outcome: vas @1", "2 Outcome: falls @2", "3 Outcome: falls @2"], known)
+    assert [*told.entities] == [1, 3]
+    assert [(bad.line, bad.reason) for bad in told.bad] == [("2 Outcome: falls @2", "repeated_id")]
 
 
 @given(st.text(max_size=60) | st.text("0123456789 .,:;>=@?|foundatinAb_-–", max_size=60))
@@ -109,10 +123,12 @@ def test_the_guide_allows_the_types_relations_and_attributes_of_the_schema_alone
         "found 1+2 > 1 : 4 = effect: 3 of 40; p: .1 @7",
         "found 1 > 2 : 4 in 5 > 6 = not inferior @7",
         "background - : 2 = better @3?",
+        "found 1 > 2 : 4 = tends more; p: .07 @3",
     ):
         assert re.fullmatch(findings, line)
         assert not isinstance(read_line(line), Bad)
     assert not re.fullmatch(findings, "found 1 : 2 = good @3")
+    assert not re.fullmatch(findings, "found 1 : 2 = tends differs @3")
 
 
 def test_a_schema_without_findings_has_no_guide_for_them() -> None:
