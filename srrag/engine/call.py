@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
@@ -140,13 +139,13 @@ def schema_json(schema: type[Answer]) -> str:
     return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
 
 
-def allowed(schema: Any, enums: Enums) -> Any:
-    """Return a JSON schema in which the named fields ("Model.field") allow these values alone.
+def allowed(schema: type[Answer], enums: Enums) -> Any:
+    """The JSON schema of an answer whose named fields ("Model.field") allow these values alone.
 
     Of a list of texts, the values are regular expressions, one of which each item follows.
     """
-    shape = copy.deepcopy(schema)
-    models = {**shape.get("$defs", {}), shape.get("title", ""): shape}
+    shape = schema.model_json_schema()
+    models = {**shape.get("$defs", {}), schema.__name__: shape}
     for name, values in enums:
         model, _, field = name.partition(".")
         properties = models[model]["properties"]

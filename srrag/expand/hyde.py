@@ -15,6 +15,7 @@ from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
+from srrag.reading.numbers import told_numbers
 
 NUM_PASSAGES = 3
 TEMPERATURE = 0.3
@@ -26,9 +27,12 @@ class HydePassages(Answer):
 
     example: ClassVar[dict[str, Any] | None] = {
         "passages": [
-            "Children at risk of caries were included. Fluoride varnish was applied to their teeth "
-            "by trained staff. Children without varnish served as comparison. Caries increment was "
-            "lower with varnish. Adverse events were rare and mild."
+            "Children at risk took part. Their teeth got fluoride varnish. Others got none. Caries "
+            "increment was lower with varnish. Harms were rare.",
+            "Pupils were randomised. Nurses painted fluoride varnish. Controls were only examined. "
+            "Caries did not differ. Nobody dropped out.",
+            "Children at risk should get fluoride varnish. It is painted on by trained staff. "
+            "Brushing goes on. Fewer teeth decay. Harms are mild.",
         ]
     }
 
@@ -49,7 +53,7 @@ class WriteHyde(LLMStep):
     The engine `rules` writes none, so the channel finds nothing. A faulty answer rejects its row.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     max_tokens: int = most_tokens(HydePassages)
 
@@ -95,9 +99,10 @@ class WriteHyde(LLMStep):
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
-        """The passages of each question, each once."""
+        """The passages of each question, each once, without sentences whose numbers it lacks."""
+        texts = batch["text"].to_pylist()
         made = {
-            prompt.row: {"hyde_passages": list(dict.fromkeys(answer.value.passages))}
+            prompt.row: {"hyde_passages": told_numbers(answer.value.passages, [texts[prompt.row]])}
             if answer.fault is None
             else rejected("hyde", answer.fault)
             for prompt, answer in zip(prompts, completions, strict=True)

@@ -19,7 +19,8 @@ from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_part
 from srrag.expand.picot_anchors import PARTS, QuestionParts, locate
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
 from srrag.llm.delimit import fenced
-from srrag.llm.fields import Items, Text, most_tokens
+from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.reading.numbers import told_numbers
 
 MAX_PASSAGES = 3
 """Table S3 of sr-rag."""
@@ -45,7 +46,7 @@ class SearchPlan(Answer):
         ],
     }  # fmt: skip
 
-    parts: QuestionParts
+    parts: Annotated[QuestionParts, Means("the words of the question that name its parts")]
     things: Annotated[
         list[Lookup], Items(4, "what to look up, the most telling first", "there is none")
     ]
@@ -68,9 +69,10 @@ class PlanSearch(LLMStep):
 
     `anchors` are words of the question that name its parts, what it does not hold is dropped;
     `subquestions` the look-ups in the graph, `node_types` the types of the parts that the question
-    names; `hyde_passages` passages as they could stand in papers, for their vectors. They are what
-    FindAnchors, DecomposeQuestion and WriteHyde write in five calls; by rules what the first two
-    write, and no passage. A faulty answer rejects its row.
+    names; `hyde_passages` passages as they could stand in papers, for their vectors. A sentence
+    with a number that the question lacks is dropped. FindAnchors, DecomposeQuestion and WriteHyde
+    fill the same columns by a call each; by rules they are what the first two write, and no
+    passage. A faulty answer rejects its row.
     """
 
     ontology: Ontology
@@ -88,6 +90,7 @@ class PlanSearch(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
@@ -127,15 +130,19 @@ class PlanSearch(LLMStep):
                 continue
             plan: SearchPlan = completion.value
             anchors = plan.parts.anchors(texts[prompt.row])
-            lookups = [("triple", each) for each in plan.links]
-            lookups += [("node", each) for each in plan.things] + [("community", plan.topic)]
+            lookups = [
+                (kind, each)
+                for kind, said in (("triple", plan.links), ("node", plan.things),
+                                   ("community", [plan.topic]))
+                for each in told_numbers(said, [texts[prompt.row]])
+            ]  # fmt: skip
             made[prompt.row] = {
                 "anchors": anchors,
                 "node_types": types_of_parts(anchors, self.ontology),
                 "subquestions": [
                     {"kind": kind, "text": text, "types": []} for kind, text in lookups
                 ],
-                "hyde_passages": list(dict.fromkeys(plan.passages)),
+                "hyde_passages": told_numbers(plan.passages, [texts[prompt.row]]),
             }
         return filled(batch, self.writes, made)
 

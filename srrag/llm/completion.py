@@ -19,12 +19,26 @@ from string import Template
 from typing import Any, ClassVar, Protocol
 
 import pydantic
+import pydantic.json_schema
 import pydantic_core
 
 from srrag.core.errors import Halt
 from srrag.llm.fields import Losses, explained
 from srrag.llm.loops import repeated
 from srrag.llm.salvage import objects, salvaged, spoken
+
+
+class _OwnWords(pydantic.json_schema.GenerateJsonSchema):
+    """A schema without the titles and docstrings of our code; `Field(description=…)` stays."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """No field is titled."""
+        return False
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        """The schema of a class, without its name and docstring."""
+        made = super().model_schema(schema)
+        return {key: made[key] for key in made if key not in ("title", "description")}
 
 
 class Answer(pydantic.BaseModel):
@@ -34,6 +48,11 @@ class Answer(pydantic.BaseModel):
 
     example: ClassVar[dict[str, Any] | None] = None
     """An answer that is right in another case, which prompts show; it validates."""
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The JSON schema that a model is guided by or shown."""
+        return super().model_json_schema(*args, **({"schema_generator": _OwnWords} | kwargs))
 
 
 Enums = tuple[tuple[str, tuple[str, ...]], ...]

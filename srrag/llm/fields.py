@@ -155,8 +155,8 @@ def explained(
     """Return what a prompt says of its answer: its fields in order, their limits, an example.
 
     `limits` lowers the most words or items of fields, named "Model.field", to those that a step is
-    set to; `enums` names the values that guided decoding allows for a field.
-    Raises ValueError for a name that is no field's.
+    set to; `enums` names the values that guided decoding allows for a field. Raises ValueError for
+    a name that is no field's, and for a field without a meaning.
     """
     unused = {*(limits or {}), *(enums or {})}
     lines = ["Answer with one JSON object and nothing else. Its fields, in this order:"]
@@ -182,6 +182,8 @@ def _fields(
         key = f"{schema.__name__}.{name}"
         unused.discard(key)
         inner = _inner(info.annotation)
+        if marks(info) is None:
+            raise ValueError(f"{key} says nothing of what it means: Text, Items or Means")
         lines.append(f"{indent}- `{name}`: {_told(info, limits.get(key), enums.get(key))}")
         if inner is not None:
             lines += _fields(inner, f"{indent}  ", limits, enums, unused)
@@ -198,7 +200,8 @@ def _told(info: FieldInfo, limit: int | None, values: Sequence[str] | None) -> s
         return f"{among}{said.meaning}" + (f'; "" if {said.blank}' if said.blank else "")
     if isinstance(said, Items):
         most = limit or said.most
-        size = f"{said.fewest} to {most}" if said.fewest > 1 else f"at most {most}"
+        least = f"exactly {most}" if said.fewest >= most else f"{said.fewest} to {most}"
+        size = least if said.fewest > 1 else f"at most {most}"
         each = _words_of_items(info)
         text = f"a list of {size}{each}: {said.meaning}"
         text += f"; [] if {said.blank}" if said.blank else ""

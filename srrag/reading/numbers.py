@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
 from srrag.algo.number_words import NUMBER_WORDS, SMALL, TENS
+from srrag.reading.sentences import sentence_spans
 
 _SIGNS = str.maketrans(dict.fromkeys("·∙⋅‧٫", ".") | dict.fromkeys("‐‑‒–—−", "-"))
 _BLANK = "[ \u00a0\u2009\u202f]"
@@ -100,6 +101,19 @@ def lost_numbers(text: str, sources: Iterable[str]) -> list[str]:
         if not (told or number.counts or _same_time(number.days, days)):
             lost.append(number.written)
     return list(dict.fromkeys(lost))
+
+
+def told_numbers(texts: Iterable[str], sources: Sequence[str]) -> list[str]:
+    """Return each text once, without the sentences that hold a number which no source holds."""
+    kept = (
+        " ".join(
+            text[low:high]
+            for low, high in sentence_spans(text)
+            if not lost_numbers(text[low:high], sources)
+        )
+        for text in texts
+    )
+    return [*dict.fromkeys(filter(None, kept))]
 
 
 def _same_time(days: float | None, held: Iterable[float]) -> bool:

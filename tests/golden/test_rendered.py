@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,6 +116,14 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(schema, list):
         for value in schema:
             yield from nodes(value)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_example_keeps_to_its_own_guide_and_is_read_as_it_stands(task: str) -> None:
+    schema = CASES[task](same)[0].schema
+    if schema.example is not None:
+        jsonschema.validate(schema.example, schema.model_json_schema())
+        assert schema.model_validate(schema.example).model_dump() == schema.example
 
 
 LONGEST = 8000

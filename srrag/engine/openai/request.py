@@ -98,7 +98,7 @@ def appended(schema: type[Answer], structured: str) -> str:
 def _response_format(
     schema: type[Answer], strict: bool, bounds: str, enums: Enums
 ) -> dict[str, Any]:
-    shape = allowed(json.loads(schema_json(schema)), enums)
+    shape = allowed(schema, enums)
     name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
     return {
         "type": "json_schema",

@@ -149,7 +149,7 @@ def guide(schema: type[Answer], enums: Enums = ()) -> str:
     control characters, which are invalid JSON, but no escapes (quote, line feed); and with a
     vocabulary of 32,000 tokens a decoding step takes 6 ms per sequence instead of 8 µs.
     """
-    shape = allowed(schema.model_json_schema(), enums)
+    shape = allowed(schema, enums)
     return json.dumps(_without_lengths(shape), ensure_ascii=False)
 
 

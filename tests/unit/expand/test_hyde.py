@@ -16,13 +16,13 @@ def test_three_passages_at_the_temperature_of_table_s3_in_one_call() -> None:
     step = WriteHyde(engine=HttpEngine(model="m"))
     (prompt,) = step.prompts(anchored(QUESTION, **ANCHORS))
     assert prompt.temperature == TEMPERATURE
-    assert "a list of 3 to 3" in prompt.system
+    assert "a list of exactly 3" in prompt.system
     shown = '"P": ["adults with heel pain"], "I": ["night splints"], "C": [], "O": [], "T": ["6 we'
     assert shown in prompt.user
 
 
 def test_equal_passages_count_once_and_a_fault_rejects_its_row(tmp_path: Path) -> None:
-    said = json.dumps({"passages": ["Pain fell.", "Pain fell.", "Splints helped."]})
+    said = json.dumps({"passages": ["Pain fell.", "Pain fell.", "Splints helped. RR 0.3."]})
     table = anchored(QUESTION, **ANCHORS)
     (row,), usage = scripted(WriteHyde(), table, tmp_path / "a", lambda call: said)
     assert (row["hyde_passages"], usage.calls) == (["Pain fell.", "Splints helped."], 1)

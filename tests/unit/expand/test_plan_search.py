@@ -8,7 +8,7 @@ import pyarrow as pa
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import DecomposeQuestion
-from srrag.expand.picot_anchors import FindAnchors
+from srrag.expand.picot_anchors import PARTS, FindAnchors
 from srrag.expand.plan_search import PlanSearch, SearchPlan
 from srrag.llm.completion import read
 from srrag.retrieve.questions import question_table
@@ -54,6 +54,24 @@ def test_a_plan_has_the_words_of_the_question_look_ups_and_passages() -> None:
     assert {"Intervention", "Population"} <= {*row["node_types"]}
     assert "Outcome" not in row["node_types"]
     assert row["reject"] is None
+
+
+def test_what_a_plan_makes_up_in_numbers_is_dropped() -> None:
+    row = planned(
+        "Does drug A help within 6 weeks?",
+        {
+            "parts": {name: [] for name in PARTS},
+            "things": ["drug A 500 mg", "drug A"],
+            "links": ["What does drug A change within 12 weeks?", "Does drug A help in six weeks?"],
+            "topic": "What is known of drug A after 24 months?",
+            "passages": ["Drug A helped at 6 weeks. The RR was 0.3.", "RR 0.3."],
+        },
+    )
+    assert [(each["kind"], each["text"]) for each in row["subquestions"]] == [
+        ("triple", "Does drug A help in six weeks?"),
+        ("node", "drug A"),
+    ]
+    assert row["hyde_passages"] == ["Drug A helped at 6 weeks."]
 
 
 def test_one_call_a_question_and_no_word_of_a_schema_in_it() -> None:

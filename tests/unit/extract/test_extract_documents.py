@@ -14,6 +14,7 @@ from srrag.core.spec import build, spec
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.extract.extract_documents import ExtractDocuments, Extraction
+from srrag.extract.lines import read_lines
 from srrag.extract.list_findings import ListFindings
 from srrag.extract.list_triples import ListTriples
 from srrag.llm.completion import Completion, Prompt, read
@@ -116,6 +117,15 @@ def test_an_abstract_is_one_prompt_with_its_title_and_numbered_sentences() -> No
     assert "has_condition: Population -> Condition" in prompt.system
     assert "followup_weeks" not in prompt.system
     assert "$" not in prompt.system
+
+
+def test_the_example_names_only_what_it_lists() -> None:
+    (prompt,) = PICO.prompts(documents(TEXT))
+    example = json.loads(prompt.system[prompt.system.rindex('{"entities"') :])
+    told = read_lines(line for lines in example.values() for line in lines)
+    named = {n for each in told.findings for pair in each.comparisons for ids in pair for n in ids}
+    named |= {n for each in told.findings for n in each.outcomes}
+    assert named == {1, 2, 3, 4} == {*told.entities} and not told.bad
 
 
 def test_the_instructions_and_an_abstract_fit_1700_tokens() -> None:

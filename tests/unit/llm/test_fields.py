@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Literal
 
+import pydantic
 import pytest
 
 from srrag.engine.call import schema_json
@@ -61,11 +62,36 @@ def test_a_limit_or_value_of_no_field_is_an_error() -> None:
             explained(Told, {"Sentence.text": 1, **limits}, enums)
 
 
+def test_a_field_without_a_meaning_is_refused_and_a_fixed_number_is_said_exactly() -> None:
+    class Silent(Answer):
+        inner: Sentence
+
+    with pytest.raises(ValueError, match=r"Silent\.inner says nothing"):
+        explained(Silent)
+
+    class Three(Answer):
+        lines: Annotated[list[str], Items(3, "lines", fewest=3)]
+
+    assert "a list of exactly 3: lines" in explained(Three)
+
+
 def test_the_guide_bounds_lists_and_texts() -> None:
     shape = json.loads(schema_json(Told))
     assert shape["properties"]["sentences"]["maxItems"] == 2
     assert shape["properties"]["reason"]["minLength"] == 1
     assert shape["properties"]["missing"]["maxLength"] >= 6 * 16
+
+
+def test_the_guide_holds_no_word_of_our_code_but_what_a_field_says_on_purpose() -> None:
+    class Marked(Answer):
+        """What maintainers read."""
+
+        told: Told
+        size: int = pydantic.Field(description="in grams", ge=0, le=9)
+
+    shape = schema_json(Marked)
+    assert '"title"' not in shape and "maintainers" not in shape
+    assert json.loads(shape)["properties"]["size"]["description"] == "in grams"
 
 
 def test_what_is_too_long_is_cut_and_not_refused() -> None:
