@@ -20,7 +20,7 @@ class CircuitBreaker:
     detects a dead endpoint before any call has used up its retries.
     """
 
-    def __init__(self, endpoint: str, limit: int = FAILURES, grace_s: float = GRACE_S) -> None:
+    def __init__(self, endpoint: str, limit: int, grace_s: float) -> None:
         """Bind the endpoint, the failures that open the circuit, and their least duration."""
         self._endpoint = endpoint
         self._limit = limit

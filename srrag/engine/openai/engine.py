@@ -16,6 +16,8 @@ from srrag.engine.openai.request import DROPPED, Dialect, appended
 from srrag.llm.completion import Answer, EngineStopped, Prompt
 
 _NAME = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+_VARIABLE = re.compile(rf"(?:[A-Za-z-]{{1,15}} +)?{_NAME.pattern}")
+"""A secret: a variable, behind the word of a scheme, which is too short to be a key."""
 _SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|sig|code", re.IGNORECASE)
 _HEADER = re.compile(r"([\w!#$%&'*+.^`|~-]+):[ \t]*(\S[ -~]*)", re.ASCII)
 _PARAMETER = re.compile(r"([\w.~-]+)=([^&#\s]*)", re.ASCII)
@@ -23,17 +25,15 @@ STRUCTURED = ("json_schema", "json_object", "none")
 
 
 class Address(NamedTuple):
-    """Where requests go, with the headers that they carry, and the secrets among these."""
+    """Where requests go, with the headers that they carry, and what matches the secrets in both."""
 
     url: str
     headers: dict[str, str]
-    secrets: tuple[str, ...]
+    secrets: re.Pattern[str]
 
     def hide(self, text: str) -> str:
-        """Replace the secrets in a text."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
+        """Replace the secrets in a text, which is not cut yet: a cut may leave a part of one."""
+        return self.secrets.sub("***", text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,9 @@ class HttpEngine(Model):
             for name, _, value in (each.partition("=") for each in self.query.split("&") if each)
         )
         url = self.base_url.rstrip("/") + "/chat/completions" + (f"?{query}" if query else "")
-        return Address(url, headers, tuple(secrets.values()))
+        longest_first = sorted(secrets.values(), key=len, reverse=True)
+        hidden = re.compile("|".join(map(_spellings, longest_first)) or "(?!)")
+        return Address(url, headers, hidden)
 
     def _secret(self, name: str) -> str:
         key = os.environ.get(name, "").strip()
@@ -197,4 +199,15 @@ def _is_parameter(text: str) -> bool:
 
 
 def _shows_no_secret(name: str, value: str) -> bool:
-    return bool(_NAME.search(value)) or not _SECRET.search(name)
+    return bool(_VARIABLE.fullmatch(value)) or not _SECRET.search(name)
+
+
+def _spellings(secret: str) -> str:
+    """A pattern of a secret of which any characters are quoted, as in URLs or in JSON."""
+
+    def spelt(character: str) -> str:
+        raw, code = re.escape(character), ord(character)
+        quoted = {'"': r'|\\"', "\\": r"|\\\\", "/": r"|\\/", " ": r"|\+"}.get(character, "")
+        return rf"(?:{raw}{quoted}|(?i:%{code:02x}|\\u{code:04x}))"
+
+    return "".join(map(spelt, secret))

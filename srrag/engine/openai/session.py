@@ -145,7 +145,7 @@ class HttpSession:
 
         Raises EngineStopped if the failure ends the run.
         """
-        fault = replace(trouble.fault, detail=self._address.hide(trouble.fault.detail))
+        fault = trouble.fault
         # Retry refused connections until one succeeds or the circuit opens: an outage then ends
         # the run, which can be resumed, instead of failing rows.
         late = time.monotonic() - started >= MOST_TIMES * self._engine.timeout_s
@@ -188,7 +188,7 @@ class HttpSession:
 
         try:
             async with self._sent(dialect.request(call, stream=True)) as response:
-                async for line in _lines(response):
+                async for line in self._lines(response):
                     event = protocol.read_event(line)
                     finish, usage = event.finish or finish, event.usage or usage
                     if any(event.said):
@@ -223,9 +223,9 @@ class HttpSession:
                 self._address.url, data=body, timeout=self._timeout, allow_redirects=False
             ) as response:
                 if response.status != 200:
-                    raise protocol.read_error(
-                        response.status, response.headers, await self._read(response)
-                    )
+                    told = response.headers.copy()
+                    told["Location"] = self._address.hide(told.get("Location", ""))
+                    raise protocol.read_error(response.status, told, await self._read(response))
                 yield response
         except aiohttp.ConnectionTimeoutError:
             raise AttemptError("timeout", "no connection in time", refused=True) from None
@@ -237,7 +237,7 @@ class HttpSession:
         except aiohttp.ClientPayloadError:
             raise AttemptError("server", "the response broke off in its body") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise AttemptError("connection", _reason(error)) from None
+            raise AttemptError("connection", self._address.hide(_reason(error))) from None
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         body = bytearray()
@@ -247,20 +247,21 @@ class HttpSession:
                 raise AttemptError(
                     "server", f"the response is over {protocol.MAX_BODY_BYTES} bytes"
                 )
-        for secret in self._address.secrets:
-            body = body.replace(secret.encode(), b"***")
-        return bytes(body)
+        return self._hidden(body)
 
+    async def _lines(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        size, rest = 0, b""
+        async for block in response.content.iter_any():
+            if (size := size + len(block)) > protocol.MAX_BODY_BYTES:
+                raise AttemptError("server", f"the stream is over {protocol.MAX_BODY_BYTES} bytes")
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                yield self._hidden(line)
+        yield self._hidden(rest)
 
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    size, rest = 0, b""
-    async for block in response.content.iter_any():
-        if (size := size + len(block)) > protocol.MAX_BODY_BYTES:
-            raise AttemptError("server", f"the stream is over {protocol.MAX_BODY_BYTES} bytes")
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line
-    yield rest
+    def _hidden(self, body: bytes | bytearray) -> bytes:
+        """Replace the secrets, which are ASCII, in bytes of any kind."""
+        return self._address.hide(body.decode("latin-1")).encode("latin-1")
 
 
 def _reason(error: Exception) -> str:

@@ -46,7 +46,7 @@ def test_a_row_does_not_begin_before_the_last_success() -> None:
 
 def test_a_pause_ends_as_soon_as_it_opens() -> None:
     async def scene() -> float:
-        breaker = CircuitBreaker("e", limit=1)
+        breaker = CircuitBreaker("e", limit=1, grace_s=3.0)
         await breaker.pause(0.01)
         asyncio.get_running_loop().call_later(0.05, breaker.open, "gone")
         started = time.monotonic()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 import yaml
@@ -41,7 +43,9 @@ def test_names() -> None:
         ("base_url", "http://user:SECRET@h/v1"), ("base_url", "https://h/v1?key=SECRET"),
         ("base_url", "http://h:port/v1"), ("base_url", "http:///v1"), ("api_key_env", "sk-SECRET"),
         ("headers", ("api-key: SECRET",)), ("headers", ("Authorization: Bearer SECRET",)),
-        ("headers", ("no header",)), ("headers", ("X-A: a\r\nX-B: b",)),
+        ("headers", ("Authorization: Bearer SECRET-1 $HOME",)), ("query", "key=SECRET$HOME"),
+        ("headers", ("api-key: $HOME SECRET",)), ("headers", ("no header",)),
+        ("headers", ("X-A: a\r\nX-B: b",)),
         ("query", "key=SECRET"), ("query", "api-version"), ("query", "a=1#SECRET"),
     ],
 )  # fmt: skip
@@ -49,6 +53,11 @@ def test_a_wrong_field_is_named_and_no_secret_shown(field: str, value: Any) -> N
     with pytest.raises(ValueError, match=f"^engine http: {field} ") as caught:
         HttpEngine(**{"model": "m", field: value})
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["$KEY", "Bearer $KEY", "Api-Key $KEY"])
+def test_a_secret_is_a_variable_after_the_word_of_its_scheme(value: str) -> None:
+    assert HttpEngine(model="m", headers=(f"Authorization: {value}",)).headers
 
 
 @pytest.mark.parametrize("value", ["", "  ", "kéy", "a\nb"])
@@ -60,6 +69,17 @@ def test_a_key_that_is_missing_or_cannot_be_sent(
         with pytest.raises(EngineStopped, match="SOME_KEY") as caught:
             asyncio.run(HttpEngine(model="m", **fields).open())  # type: ignore[arg-type]
         assert value.strip() == "" or value not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["abc", 'a"b/c\\d e&f', "sk-$x.*[1]", "%41+"])
+def test_a_secret_is_hidden_in_every_spelling(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", key)
+    monkeypatch.setenv("PART", key[:2])
+    engine = HttpEngine(model="m", query="key=$SOME_KEY&code=$PART")
+    spelt = [key, quote(key), quote(key, safe=""), quote_plus(key), json.dumps(key)[1:-1]]
+    spelt += [json.dumps(key)[1:-1].replace("/", r"\/"), "".join(rf"\u{ord(c):04X}" for c in key)]
+    for each in spelt:
+        assert engine.address().hide(f"[{each}]") == "[***]"
 
 
 def test_the_conf_file_builds() -> None:

@@ -338,6 +338,42 @@ def test_aiohttp_errors_that_hold_headers_never_leave(monkeypatch: pytest.Monkey
     assert key not in repr(answer) and aiohttp.ClientResponseError.__name__ in answer.fault.detail
 
 
+@pytest.mark.parametrize("spelling", ["sk/a b%2B&c", "sk/a%20b%252B%26c", "sk%2fa+b%252B%26c"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_secret_is_hidden_however_it_is_quoted_and_wherever_the_message_is_cut(
+    spelling: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("URL_KEY", "sk/a b%2B&c")
+    room = protocol.DETAIL_CHARS - len("the stream failed: " if streamed else "HTTP 400: ")
+    told = json.dumps({"error": {"message": f"{'x' * (room - 5)} {spelling}"}})
+    body = f"data: {told}\n\n" if streamed else told
+    status = "200 OK" if streamed else "400 Bad Request"
+
+    async def scene() -> Fault | None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write((head + body).encode())
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        engine = engine_at(f"http://127.0.0.1:{port}/v1", query="key=$URL_KEY", max_retries=0)
+        session = await engine.open()
+        try:
+            found = await (listen(session, []) if streamed else session.complete(call()))
+        except CallError as error:
+            return error.fault
+        finally:
+            await session.close()
+            server.close()
+        return found.fault
+
+    fault = asyncio.run(scene())
+    assert fault is not None and fault.detail.endswith("x ***") and "sk" not in fault.detail
+
+
 def fixed(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Refuse what OpenAI's models that think refuse."""
     if "max_tokens" in request:
