@@ -28,7 +28,8 @@ class Budget:
     """Limits the tokens and US dollars of a log: those spent so far plus those of this run.
 
     Each call reserves its largest possible cost before it is sent, and settles its actual cost
-    afterwards, so no answer can exceed the ceiling. Near the ceiling, calls wait for each other.
+    afterwards, so an answer exceeds the ceiling only if it thinks beyond what it may, while none
+    before it did. Near the ceiling, calls wait for each other.
     Charges for calls that the endpoint never answered are unknown and not counted.
     """
 
@@ -38,6 +39,8 @@ class Budget:
     usd: float = 0.0
     promised: tuple[int, float] = (0, 0.0)
     """Tokens and US dollars of prompts in files, at most, until the run ends."""
+    beyond: int = 0
+    """The most tokens by which an answer passed its limit, with thinking: the next one may too."""
     _reserved: dict[bytes, tuple[int, float]] = field(default_factory=dict)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -45,7 +48,7 @@ class Budget:
         """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
-        need = _most(engine, call)
+        need = self._most(engine, call)
         while (key := self._exceeded(need)) is not None:
             if not self._reserved:
                 raise EngineStopped(self._message(key))
@@ -63,20 +66,26 @@ class Budget:
 
         Raises EngineStopped if nothing is promised whose answers could make room.
         """
-        key = self._exceeded(_most(engine, call))
+        key = self._exceeded(self._most(engine, call))
         if key is not None and not self.promised[0]:
             raise EngineStopped(self._message(key))
         return key is None
 
-    def settle(self, tokens: int, usd: float) -> None:
-        """Add the actual cost of a call."""
+    def settle(self, tokens: int, usd: float, beyond: int = 0) -> None:
+        """Add the actual cost of a call, whose answer passed its limit by `beyond` tokens."""
         self.tokens += tokens
         self.usd += usd
+        self.beyond = max(self.beyond, beyond)
 
     def release(self, call: Call) -> None:
         """Release the reservation of a call."""
         self._reserved.pop(call.key, None)
         self._settled.set()
+
+    def _most(self, engine: Model, call: Call) -> tuple[int, float]:
+        """The most tokens of a call, and their price in US dollars."""
+        tokens_in, tokens_out = call.most_tokens_in, engine.limit(call.prompt) + self.beyond
+        return tokens_in + tokens_out, engine.price(tokens_in, tokens_out)
 
     def _exceeded(self, need: tuple[int, float]) -> str | None:
         open_calls = [*self._reserved.values(), self.promised, need]
@@ -94,9 +103,3 @@ class Budget:
             f"{self.usd:.2f} USD, and the next call may not fit; what is paid for is kept, "
             f"and the same command with a higher ceiling goes on"
         )
-
-
-def _most(engine: Model, call: Call) -> tuple[int, float]:
-    """The most tokens of a call, and their price in US dollars."""
-    tokens_in, tokens_out = call.most_tokens_in, engine.limit(call.prompt)
-    return tokens_in + tokens_out, engine.price(tokens_in, tokens_out)

@@ -54,14 +54,16 @@ class Reply:
     """The result of a call: a text, or a fault that concerns this call alone.
 
     `finish` is "stop", "length" for an answer cut off at `max_tokens`, or "looped" for one that was
-    cut off because it repeated itself. `retries` counts the attempts after the first. A call
-    that was never answered has 0 tokens. `note` is what to tell the user of the engine, once.
+    cut off because it repeated itself. `tokens_thought` are those of `tokens_out` for thinking that
+    the endpoint counts. `retries` counts the attempts after the first. A call that was never
+    answered has 0 tokens. `note` is what to tell the user of the engine, once.
     """
 
     text: str = ""
     finish: str = "stop"
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_thought: int = 0
     retries: int = 0
     seconds: float = 0.0
     fault: Fault | None = None

@@ -172,7 +172,8 @@ class Dispatcher:
         if reply.fault is None:
             reply = replace(reply, fault=read(reply.text, call.prompt.schema, reply.finish).fault)
         usd = self.engine.price(reply.tokens_in, reply.tokens_out)
-        self._budget.settle(reply.tokens_in + reply.tokens_out, usd)
+        beyond = reply.tokens_out - self.engine.limit(call.prompt)
+        self._budget.settle(reply.tokens_in + reply.tokens_out, usd, beyond)
         self._done.add(
             Usage(
                 calls=1,

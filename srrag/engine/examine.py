@@ -162,7 +162,8 @@ def _context(asked: _Asked) -> tuple[bool, str]:
         return False, asked.why
     if value is None or "portugal" not in value.country.lower():
         return False, f"the beginning of {reply.tokens_in:,} tokens was not read: {asked.why}"
-    return not reply.note, f"{reply.tokens_in:,} tokens were read from the first line to the last"
+    whole = "context" not in reply.note  # what it says of a prompt that was cut
+    return whole, f"{reply.tokens_in:,} tokens were read from the first line to the last"
 
 
 def _speed(asked: _Asked) -> tuple[bool, str]:
@@ -183,11 +184,15 @@ _EXAMINED: tuple[tuple[str, Prompt, Callable[[_Asked], tuple[bool, str]]], ...] 
 
 
 def _thinking(engine: Model, replies: list[Reply]) -> Capability:
-    """Whether the model thinks, and has room for it."""
-    thought = [reply for reply in replies if spoken(reply.text) != reply.text]
-    if not thought:
-        return Capability("thinking", True, "none is shown")
-    longest = max(reply.tokens_out - (len(spoken(reply.text).encode()) // 4) for reply in thought)
+    """Whether the model thinks, as it shows or the endpoint counts, and has room for it."""
+    longest = max(
+        reply.tokens_out - len(spoken(reply.text).encode()) // 4
+        if spoken(reply.text) != reply.text
+        else reply.tokens_thought
+        for reply in replies
+    )
+    if not longest:
+        return Capability("thinking", True, "none is shown or counted")
     room = getattr(engine, "thinking", None) or 0
     told = f"it thinks, up to {longest:,} tokens"
     if room >= longest:

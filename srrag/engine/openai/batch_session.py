@@ -57,7 +57,7 @@ class BatchSession:
         if (place := self._found.answers.get(name)) is not None:
             body = json.dumps(body_of(self._found.row(place))).encode("ascii")
             try:
-                return protocol.read_completion(body, call, self._dialect.limit(call))
+                return protocol.read_completion(body, call, self._dialect.limit(call.prompt))
             except protocol.AttemptError as error:
                 return Reply(fault=error.fault)
         failures = self._found.failures.get(name)
@@ -90,7 +90,7 @@ class BatchSession:
         texts = [message["content"] for message in call.messages()]
         texts.append(self._engine.appended(call.prompt.schema))
         self._tokens_in += protocol.estimate_tokens(*texts)
-        self._tokens_out += self._dialect.limit(call)
+        self._tokens_out += self._dialect.limit(call.prompt)
 
     def postpone(self, call: Call) -> None:
         """Leave a call, which the ceiling does not allow now, to a later run."""

@@ -123,7 +123,7 @@ class HttpEngine(Model):
 
     def limit(self, prompt: Prompt) -> int:
         """The most tokens that an answer may have, with those for thinking."""
-        return prompt.max_tokens + (self.thinking or 0)
+        return self.dialect.limit(prompt)
 
     @property
     def dialect(self) -> Dialect:

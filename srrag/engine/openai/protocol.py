@@ -8,6 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from srrag.core.errors import EngineError
@@ -20,6 +21,8 @@ TOKEN_BYTES = 4
 """Bytes per token in estimates."""
 MAX_TOKEN_BYTES = 16
 """Bytes per token of a stream beyond which it is longer than it was to be, and cut off."""
+HIDDEN_TOKENS = 2**17
+"""Tokens beyond its limit up to which an answer is believed to have thought without showing it."""
 MAX_WAIT_S = 120.0
 """Upper limit of a Retry-After header, in seconds."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
@@ -121,16 +124,15 @@ def as_reply(call: Call, said: Said, finish: str, usage: Any, limit: int) -> Rep
         text = f"{FILTERED}\n{text}".strip()
     if said.thought:
         text = f"<think>{said.thought}</think>\n{text}"
-    tokens_in, tokens_out, note = counted(call, text, usage, limit)
     kept, finish = ended(text, finish if finish in ("length", "looped") else "stop")
-    return Reply(text=kept, finish=finish, tokens_in=tokens_in, tokens_out=tokens_out, note=note)
+    return replace(counted(call, text, usage, limit), text=kept, finish=finish)
 
 
-def counted(call: Call, text: str, usage: Any, limit: int) -> tuple[int, int, str]:
-    """Tokens in and out that an endpoint may be believed, and a note if it counts too few.
+def counted(call: Call, text: str, usage: Any, limit: int) -> Reply:
+    """The tokens that an endpoint may be believed, with a note on what is odd about its counts.
 
     Below half of our own estimate (zero, negative, none at all) the estimate counts. Above what the
-    prompt and the answer can hold, that bound counts. So no count passes a ceiling.
+    prompt and the answer, with hidden thinking, can hold, that bound counts.
     """
     usage = usage if isinstance(usage, dict) else {}
     own_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
@@ -139,20 +141,32 @@ def counted(call: Call, text: str, usage: Any, limit: int) -> tuple[int, int, st
     told_out = _number(usage.get("completion_tokens"))
     if min(told_in or 0, told_out or 0) > 0:  # some count the tokens of thinking in the sum alone
         told_out = max(told_out or 0, (_number(usage.get("total_tokens")) or 0) - (told_in or 0))
-    note = ""
-    if told_in is not None and 0 < 2 * told_in < own_in:
-        note = (
-            f"it counted {told_in} tokens in a prompt of about {own_in:,}: is its context smaller "
-            "than the prompts, so that they are cut?"
-        )
-    believed = [
+    tokens_in, tokens_out = (
         own if told is None or 2 * told < own else min(told, max(own, most))
         for told, own, most in (
             (told_in, own_in, call.most_tokens_in),
-            (told_out, own_out, limit),
+            (told_out, own_out, limit + HIDDEN_TOKENS),
         )
-    ]
-    return believed[0], believed[1], note
+    )
+    details = usage.get("completion_tokens_details")
+    thought = _number(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+    notes = []
+    if told_in is not None and 0 < 2 * told_in < own_in:
+        notes.append(
+            f"it counted {told_in} tokens in a prompt of about {own_in:,}: is its context smaller "
+            "than the prompts, so that they are cut?"
+        )
+    if tokens_out > max(limit, 2 * own_out):  # most of it is not shown
+        notes.append(
+            f"it counted {told_out:,} tokens where {limit:,} were allowed: set engine.thinking"
+        )
+        thought = thought or tokens_out - own_out
+    return Reply(
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        tokens_thought=min(max(thought or 0, 0), tokens_out),
+        note="; ".join(notes),
+    )
 
 
 def estimate_tokens(*texts: str) -> int:

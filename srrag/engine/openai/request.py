@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from srrag.engine.call import Call, allowed, schema_json
-from srrag.llm.completion import Answer, Enums
+from srrag.llm.completion import Answer, Enums, Prompt
 
 COMPACT = "\n\nWrite the JSON on one line, without indentation or blanks between its parts."
 """Asked of every endpoint: indentation is up to half of an answer's tokens."""
@@ -48,9 +48,9 @@ class Dialect:
     thinking: int = 0
     refused: frozenset[str] = frozenset()
 
-    def limit(self, call: Call) -> int:
+    def limit(self, prompt: Prompt) -> int:
         """The most tokens that an answer may have, with those for thinking."""
-        return call.prompt.max_tokens + self.thinking
+        return prompt.max_tokens + self.thinking
 
     def without(self, message: str) -> Dialect | None:
         """Return the dialect without the field that an endpoint's message refuses, if any."""
@@ -68,7 +68,7 @@ class Dialect:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
-            "max_tokens": self.limit(call),
+            "max_tokens": self.limit(call.prompt),
             "temperature": call.prompt.temperature,
             "seed": call.seed,
         }

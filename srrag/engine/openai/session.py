@@ -166,7 +166,7 @@ class HttpSession:
     async def _attempt(self, call: Call, dialect: Dialect) -> Reply:
         async with self._sent(dialect.request(call)) as response:
             body = await self._read(response)
-        reply = protocol.read_completion(body, call, dialect.limit(call))
+        reply = protocol.read_completion(body, call, dialect.limit(call.prompt))
         self._breaker.succeeded()
         return reply
 
@@ -176,7 +176,7 @@ class HttpSession:
         Raises AttemptError, with what had come of the answer. Closing the connection ends an answer
         that loops, or is longer than it can be.
         """
-        limit = dialect.limit(call)
+        limit = dialect.limit(call.prompt)
         room = limit * protocol.MAX_TOKEN_BYTES
         said: list[protocol.Said] = []
         finish, usage, last = "", None, False

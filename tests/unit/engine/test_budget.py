@@ -84,6 +84,17 @@ def test_what_a_call_cost_counts_and_its_reservation_ends() -> None:
         reserved(budget, call(4))
 
 
+def test_after_an_answer_that_passed_its_limit_every_call_reserves_as_much_more() -> None:
+    budget = Budget(max_tokens=9000 + MOST + 8995, max_usd=1e9)
+    budget.settle(9000, 0.0, beyond=8995)
+    budget.settle(0, 0.0, beyond=-3)
+    reserved(budget, call(1))
+    budget.release(call(1))
+    budget.settle(1, 0.0)
+    with pytest.raises(EngineStopped, match="max_tokens"):
+        reserved(budget, call(2))
+
+
 @pytest.mark.parametrize("most", [{"max_tokens": MOST + 9}, {"max_usd": COST + 9}])
 def test_near_the_ceiling_a_call_waits_for_another(most: dict[str, Any]) -> None:
     async def scene() -> None:

@@ -62,6 +62,12 @@ def thinks(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
+def hides_its_thinking(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    body["usage"]["completion_tokens"] += 1200
+    body["usage"]["completion_tokens_details"] = {"reasoning_tokens": 1200}
+    return body
+
+
 def examined(endpoint: Endpoint, **fields: Any) -> dict[str, Capability]:
     with serve(endpoint):
         engine = engine_at(endpoint.url, max_retries=0, **fields)
@@ -75,7 +81,7 @@ def test_an_endpoint_that_holds_schema_pattern_and_prompt_is_told_so() -> None:
     assert found["grammar"].detail.startswith("enforced")
     assert "tokens were read from the first line to the last" in found["context"].detail
     assert "tokens a second" in found["speed"].detail
-    assert found["thinking"].detail == "none is shown"
+    assert found["thinking"].detail == "none is shown or counted"
     assert found["spent"].detail.endswith("USD")
 
 
@@ -94,7 +100,8 @@ def test_a_prompt_that_is_cut_is_noticed_by_the_answer_and_by_the_count(counts: 
     assert ("is its context smaller" if counts else "Spain") in found["context"].detail
 
 
-def test_a_model_that_thinks_is_told_how_much_room_it_needs() -> None:
+@pytest.mark.parametrize("thinks", [thinks, hides_its_thinking])
+def test_a_model_that_thinks_is_told_how_much_room_it_needs(thinks: Any) -> None:
     found = examined(Endpoint(script=capable, bend=thinks))
     assert not found["thinking"].ok and "set engine.thinking=3000" in found["thinking"].detail
     found = examined(Endpoint(script=capable, bend=thinks), thinking=3000)

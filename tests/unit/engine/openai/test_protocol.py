@@ -99,6 +99,7 @@ def test_an_answer_of_no_use_has_its_kind_and_keeps_its_text(
 
 OWN_IN, OWN_OUT = 5, 7
 MOST_IN = CALL.most_tokens_in
+MOST_OUT = LIMIT + protocol.HIDDEN_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,8 @@ MOST_IN = CALL.most_tokens_in
         ({"prompt_tokens": 0, "completion_tokens": 0}, (OWN_IN, OWN_OUT)),
         ({"prompt_tokens": -(10**6), "completion_tokens": -1}, (OWN_IN, OWN_OUT)),
         ({"prompt_tokens": 2, "completion_tokens": 3}, (OWN_IN, OWN_OUT)),
-        ({"prompt_tokens": 10**30, "completion_tokens": 5 * 10**5}, (MOST_IN, LIMIT)),
+        ({"prompt_tokens": 6, "completion_tokens": 9000}, (6, 9000)),  # hidden, and billed
+        ({"prompt_tokens": 10**30, "completion_tokens": 5 * 10**5}, (MOST_IN, MOST_OUT)),
         ({"prompt_tokens": "many", "completion_tokens": True}, (OWN_IN, OWN_OUT)),
         ({"prompt_tokens": float("inf"), "completion_tokens": float("nan")}, (OWN_IN, OWN_OUT)),
         ({"prompt_tokens": [6], "completion_tokens": {}}, (OWN_IN, OWN_OUT)),
@@ -126,9 +128,29 @@ def test_no_count_of_an_endpoint_passes_a_ceiling(usage: Any, counts: tuple[int,
     assert (reply.tokens_in, reply.tokens_out) == counts
 
 
+@pytest.mark.parametrize(
+    ("usage", "thought", "note"),
+    [
+        ({"completion_tokens": 9}, 0, ""),
+        ({"completion_tokens": LIMIT}, 0, ""),
+        ({"completion_tokens": 9000}, 9000 - OWN_OUT, "it counted 9,000 tokens where 77 were"),
+        ({"completion_tokens": 60, "completion_tokens_details": {"reasoning_tokens": 50}}, 50, ""),
+        ({"completion_tokens": 60, "completion_tokens_details": {"reasoning_tokens": 999}}, 60, ""),
+        ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": -4}}, 0, ""),
+        ({"completion_tokens": 9, "completion_tokens_details": [3]}, 0, ""),
+    ],
+)
+def test_thinking_that_is_not_shown_is_counted_and_told_where_it_has_no_room(
+    usage: dict[str, Any], thought: int, note: str
+) -> None:
+    reply = completed(content=ANSWER, usage={"prompt_tokens": 6, **usage})
+    assert reply.tokens_thought == thought
+    assert reply.note.startswith(note) and bool(reply.note) == bool(note)
+
+
 def test_an_answer_longer_than_its_limit_is_counted_by_its_length() -> None:
     reply = completed(content="word " * 400, usage={"prompt_tokens": 6, "completion_tokens": 8})
-    assert reply.tokens_out == 500 > LIMIT
+    assert reply.tokens_out == 500 > LIMIT and not reply.note, "it shows what it is paid for"
 
 
 def test_a_prompt_that_the_endpoint_cut_is_noticed() -> None:

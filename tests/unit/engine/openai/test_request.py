@@ -122,5 +122,5 @@ def test_a_field_that_the_endpoint_refuses_is_left_out(message: str, refused: se
 def test_what_is_refused_is_not_sent_and_the_limit_has_its_other_name() -> None:
     asked = request.Dialect("m", "none", True, "all", 300, frozenset({"max_tokens", "seed"}))
     sent = json.loads(asked.request(CALL, stream=True))
-    assert sent["max_completion_tokens"] == 77 + 300 == asked.limit(CALL)
+    assert sent["max_completion_tokens"] == 77 + 300 == asked.limit(CALL.prompt)
     assert not {"max_tokens", "seed"} & sent.keys() and "temperature" in sent
