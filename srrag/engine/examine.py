@@ -17,6 +17,7 @@ from srrag.llm.salvage import spoken
 
 CONTEXT_LINES = 500
 """Lines of the longest prompt: about 8,000 tokens, as those of a question with its papers."""
+_STRUCTURED = "engine.structured=json_object, or none"
 _PATTERN = r"[a-z]+ = [0-9]+"
 _SYSTEM = "You answer with one JSON object."
 _GOOD = re.compile(rf"{_PATTERN}\Z")
@@ -93,6 +94,11 @@ class _Asked(NamedTuple):
         said = f"it said {self.answer.text[:60]!r}"
         return f"{fault.kind}: {fault.detail}" if fault else said
 
+    def unless_refused(self, setting: str) -> str:
+        """Why there is no answer, and the setting to try if the endpoint refused the prompt."""
+        fault = self.reply.fault
+        return f"{self.why}; try {setting}" if fault and fault.kind == "refused_call" else self.why
+
 
 async def examine(engine: Model) -> list[Capability]:
     """Ask the five prompts, one after another; raises what `engine.open` does."""
@@ -135,13 +141,13 @@ async def _asked(session: Session, call: Call) -> _Asked:
 def _answers(asked: _Asked) -> tuple[bool, str]:
     value = asked.answer.value
     if value is None or "france" not in value.country.lower():
-        return False, asked.why
+        return False, asked.unless_refused(_STRUCTURED)
     return True, f"right, in {asked.whole_s:.1f} s, the first piece after {asked.first_s:.1f} s"
 
 
 def _schema(asked: _Asked) -> tuple[bool, str]:
     if asked.reply.fault is not None:
-        return False, f"{asked.why}; try engine.structured=json_object, or none"
+        return False, asked.unless_refused(_STRUCTURED)
     if asked.answer.value is None:
         return True, "not enforced: a prompt for prose gets prose; each answer is checked here"
     return True, "enforced: a prompt for prose gets JSON of the schema"
@@ -149,7 +155,7 @@ def _schema(asked: _Asked) -> tuple[bool, str]:
 
 def _grammar(asked: _Asked) -> tuple[bool, str]:
     if asked.reply.fault is not None:
-        return False, f"{asked.why}; try engine.bounds=none"
+        return False, asked.unless_refused("engine.bounds=none")
     lines = asked.answer.value.lines if asked.answer.value is not None else ()
     if lines and all(map(_GOOD.match, lines)):
         return True, "enforced: patterns of texts hold against the prompt"

@@ -37,15 +37,28 @@ def spoken(text: str) -> str:
 
 
 def objects(text: str) -> Iterator[str]:
-    """Yield the JSON objects of a text in order, up to the first that is broken."""
+    """Yield the JSON objects of a text in order, none from within one that is broken or cut off."""
     begins = _BEGINS.search(text)
     while begins is not None:
+        start = begins.start()
         try:
-            end = _DECODER.raw_decode(text, begins.start())[1]
+            end = _DECODER.raw_decode(text, start)[1]
+            yield text[start:end]
         except (ValueError, RecursionError):
-            return
-        yield text[begins.start() : end]
+            end = _closed(text, start)
         begins = _BEGINS.search(text, end)
+
+
+def _closed(text: str, start: int) -> int:
+    """Where the brackets that open at `start` are closed, as those of a skeleton {"word": ...}."""
+    depth = 0
+    for found in _PART.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(found[0], 0)
+        if not depth:
+            return found.end()
+        if found[0] == '"':
+            break  # a string that never ends
+    return len(text)
 
 
 def salvaged(text: str, schema: type[A]) -> A | None:

@@ -108,6 +108,8 @@ def read_completion(body: bytes, call: Call, limit: int) -> Reply:
     if choice is None or not isinstance(choice.get("message"), dict):
         raise AttemptError("server", f"not a chat completion: {message_of(told) or body!r}")
     said = _said(choice["message"])
+    if told.get("error") and not any(said):
+        raise AttemptError("server", f"the answer broke off: {message_of(told)}")
     return as_reply(call, said, _finish(choice, said), told.get("usage"), limit)
 
 
@@ -187,10 +189,10 @@ def read_event(line: bytes) -> Event:
     if value.strip() == b"[DONE]":
         return Event(last=True)
     told = _object(value, "not a piece of an answer")
+    if told.get("error") or told.get("object") == "error":
+        raise AttemptError("server", f"the stream failed: {message_of(told)}")
     choice = next(_choices(told), None)
     if choice is None:
-        if told.get("error"):
-            raise AttemptError("server", f"the stream failed: {message_of(told)}")
         return Event(usage=told.get("usage"))
     delta = choice.get("delta") or choice.get("message")
     said = _said(delta) if isinstance(delta, dict) else Said()
@@ -290,10 +292,13 @@ def _finish(choice: dict[str, Any], said: Said) -> str:
 
 def _said(message: dict[str, Any]) -> Said:
     """Read a message or a delta; raises AttemptError if its content is of no known kind."""
-    parts = _parts(message.get("content"))
+    content = message.get("content")
+    if not isinstance(content, str | list | dict | None):
+        raise AttemptError("server", f"not a chat completion: its content is {content!r}")
+    parts = _parts(content)
     text = "".join(part.text for part in parts) or _arguments(message)
-    thoughts = next((message[name] for name in _THOUGHTS if message.get(name)), None)
-    thought = "".join(part.text + part.thought for part in _parts(thoughts))
+    shown = ("".join(t.text + t.thought for t in _parts(message.get(name))) for name in _THOUGHTS)
+    thought = next(filter(None, shown), "")
     refusal = message.get("refusal")
     return Said(
         text,
@@ -303,15 +308,13 @@ def _said(message: dict[str, Any]) -> Said:
 
 
 def _parts(content: Any) -> list[Said]:
-    """The parts of a content: a text, a list of parts, the object itself, or nothing."""
-    if content is None:
-        return []
+    """The parts of a content: a text, a list of parts, the object itself; none of anything else."""
     if isinstance(content, str):  # half of a surrogate pair cannot be encoded
         return [Said(content.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
     if isinstance(content, list):
         return [part for each in content for part in _parts(each)]
     if not isinstance(content, dict):
-        raise AttemptError("server", f"not a chat completion: its content is {content!r}")
+        return []
     kind = str(content.get("type", ""))
     if "think" in kind or "reasoning" in kind:
         inner = next((content[n] for n in ("thinking", "text", "summary") if content.get(n)), None)

@@ -108,6 +108,17 @@ def test_a_model_that_thinks_is_told_how_much_room_it_needs(thinks: Any) -> None
     assert found["thinking"].ok
 
 
+def test_an_endpoint_that_takes_no_schema_is_told_what_to_try() -> None:
+    def refuses(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        told = {"error": {"message": "response_format: json_schema is not supported"}}
+        return told if request.get("response_format", {}).get("type") == "json_schema" else body
+
+    found = examined(Endpoint(script=capable, bend=refuses))
+    assert not found["answers"].ok and list(found) == ["answers"]
+    assert found["answers"].detail.endswith("; try engine.structured=json_object, or none")
+    assert examined(Endpoint(script=capable, bend=refuses), structured="none")["answers"].ok
+
+
 @pytest.mark.parametrize("fault", ["unknown_model", "too_long", "empty"])
 def test_what_an_endpoint_says_instead_of_an_answer_is_told(
     fault: str, monkeypatch: pytest.MonkeyPatch

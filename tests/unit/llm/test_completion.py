@@ -59,6 +59,9 @@ class Nested(Answer):
         ("<think>First a, then b.", "stop", "only_thinking"),
         ('<think>{"word": "a"} or {"word": "b"}', "stop", "invalid_json"),
         ('<think>It is</think>{"word": "ab', "length", "truncated"),
+        ('{"words": [{"word": "ab"}, "word": "abc', "length", "truncated"),
+        ('{"words": [{"word": "ab"}],, "word": "abc"}', "stop", "invalid_json"),
+        ('The form {"word": ...}: {"note": {"word": "ab"}, "word": "abc', "length", "truncated"),
     ],
 )
 def test_faults_have_kinds(text: str, finish: str, kind: str) -> None:
@@ -85,6 +88,8 @@ GOOD = good("a")
         f"Sure! {GOOD}",
         f"Of {{the passage}} and {{}} I read: {GOOD}.",
         f"{GOOD}\n\nAgain: {GOOD}",
+        f'The answer follows the form {{"word": ...}}:\n{GOOD}',
+        f'Of {{"word": ["}}", {{"word": …}}]}} and {{"word": <a word>}} comes {GOOD}',
         f"{GOOD}<|im_end|>",
         '{"word": "a", "confidence": 0.9}',
         f"<think>\nLet me look at {{the passage}}.\n</think>\n\n{GOOD}",

@@ -47,6 +47,9 @@ CALLED = {"name": "answer", "arguments": ANSWER}
         {"content": ANSWER, "finish": "eos_token"},
         {"content": ANSWER, "finish": "tool_calls"},
         {"content": ANSWER, "reasoning_content": None},
+        {"content": ANSWER, "reasoning": True, "thinking": 3},
+        {"content": ANSWER, "reasoning": True, "reasoning_details": ["It is so.", 3]},
+        {"content": [3, {"type": "thinking", "thinking": 3}, {"type": "text", "text": ANSWER}]},
         {"content": f"<think>It is so.</think>\n\n{ANSWER}"},  # no reasoning parser
         {"content": f"\n\n{ANSWER}", "reasoning_content": "It is so."},  # DeepSeek, llama.cpp
         {"content": ANSWER, "reasoning": "It is so."},  # Ollama, vLLM, OpenRouter
@@ -376,6 +379,34 @@ def test_a_pause_doubles_within_bounds_and_is_never_shorter_than_asked(
 )
 def test_a_line_of_a_stream(line: bytes, event: Event) -> None:
     assert protocol.read_event(line) == event
+
+
+BROKEN = {"content": ""}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"object": "error", "message": "out of memory", "code": 500},  # older vLLM
+        {  # OpenRouter
+            "error": {"message": "out of memory"},
+            "choices": [{"delta": BROKEN, "message": BROKEN, "finish_reason": "error"}],
+        },
+        {"error": {"message": "out of memory"}, "choices": [{"delta": BROKEN, "message": BROKEN}]},
+    ],
+)
+def test_an_error_beside_choices_or_instead_of_them_keeps_its_message(told: Any) -> None:
+    body = json.dumps(told).encode()
+    with pytest.raises(protocol.AttemptError, match="out of memory"):
+        protocol.read_event(b"data: " + body)
+    with pytest.raises(protocol.AttemptError, match="out of memory"):
+        protocol.read_completion(body, CALL, LIMIT)
+
+
+def test_an_answer_beside_an_error_is_kept_since_it_is_paid_for() -> None:
+    told = json.loads(response(content=ANSWER)) | {"error": {"message": "late"}}
+    reply = protocol.read_completion(json.dumps(told).encode(), CALL, LIMIT)
+    assert read(reply.text, Shape).value is not None
 
 
 def test_an_error_within_a_stream_is_trouble() -> None:
