@@ -7,7 +7,6 @@ import io
 from contextlib import redirect_stderr
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -41,14 +40,14 @@ def engine_checks(config: dict[str, Any]) -> list[dict[str, Any]]:
         found = [vars(each) for each in asyncio.run(examine(hasty))]
     except (EngineStopped, ValueError) as error:
         return [{"check": "engine", "ok": False, "detail": str(error)}]
-    if (Path(config["root"]) / "builds").exists():
+    if Store(config["root"]).pointer_path(config["build"]).exists():
         priced = {"question": of_question, "build": of_build}
         found += [{"check": n, **outcome(partial(p, config))} for n, p in priced.items()]
     return found
 
 
 def of_question(config: dict[str, Any]) -> str:
-    """What one question to the build of the root would take."""
+    """What one question to the build would take."""
     with redirect_stderr(io.StringIO()):
         told = _composed("answer", config, "queries=none")
         bound = factory.pipeline_run(told, factory.answering(told))
@@ -75,7 +74,7 @@ def of_build(config: dict[str, Any]) -> str:
 
 def _composed(job: str, config: dict[str, Any], *more: str) -> dict[str, Any]:
     """Another job's configuration for the same root and engine; tokens are counted somehow."""
-    given = [each for each in config["overrides"] if each.startswith(("engine", "root="))]
+    given = [each for each in config["overrides"] if each.startswith(("engine", "root=", "build="))]
     counted = config["engine"].get("tokenizer") or "folder" in config["engine"]
     return configure(job, [*given, *([] if counted else ["engine.tokenizer=utf8"]), *more])
 
@@ -83,7 +82,7 @@ def _composed(job: str, config: dict[str, Any], *more: str) -> dict[str, Any]:
 def _sample(config: dict[str, Any]) -> tuple[list[RawRecord], str, int]:
     """Some documents of the root, a question on one of them, and the number of all."""
     store = Store(config["root"])
-    stages = store.read_pointer("default")["stages"]
+    stages = store.read_pointer(config["build"])["stages"]
     raw, documents = (_rows(store, name, stages[name]) for name in ("raw", "documents"))
     total = sum(
         store.read_receipt("raw", stages["raw"]["fingerprint"], part).rows_out

@@ -14,6 +14,7 @@ from srrag.config.compose import configure
 from srrag.engine.examine import Capability, examine
 from srrag.engine.openai import protocol
 from srrag.library.engine_checks import engine_checks, of_build, of_question
+from tests.conftest import linked
 from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import engine_at
 
@@ -157,3 +158,19 @@ def test_a_question_and_the_build_of_a_root_have_a_price(sample_root: Path) -> N
     assert re.fullmatch(
         r"[1-4] calls, about [\d,]+ tokens in, [\d,]+ out, 0\.0\d+ USD", of_question(config)
     )
+
+
+def test_prices_are_of_the_build_that_is_named_and_of_none_that_does_not_stand(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    root = linked(sample_root, tmp_path / "root")
+    (root / "builds" / "default.json").rename(root / "builds" / "other.json")
+    found: dict[str, list[dict[str, Any]]] = {}
+    with serve(Endpoint(script=capable)) as endpoint:
+        given = [f"root={root}", "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}"]
+        for build in ("other", "default"):
+            found[build] = engine_checks(configure("doctor", [*given, f"build={build}"]))
+    assert all(each["ok"] for checks in found.values() for each in checks)
+    prices = {"question", "build"}
+    assert prices < {each["check"] for each in found["other"]}
+    assert not prices & {each["check"] for each in found["default"]}
