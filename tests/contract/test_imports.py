@@ -37,8 +37,6 @@ ALLOWED = {
 SIDEWAYS = {
     "retrieve": {"index"},  # channels search indexes
     "rerank": {"index"},  # token vectors lie in an index
-    "expand": {"index"},  # rules reword a question by the words of an index
-    "answer": {"index"},  # findings lie in an index
     "index": {"graph"},  # reads the merged facts
     "export": {"graph"},  # reads the merged facts
 }
