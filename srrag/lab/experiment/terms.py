@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srrag.config import factory
-from srrag.core.errors import check_numbers
+from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.degraded import step_keys
 from srrag.lab.experiment.running import Running
 from srrag.lab.measure.references import resource_path
@@ -52,6 +52,8 @@ class Terms:
     def of(cls, config: Mapping[str, Any]) -> Terms:
         """Read them from the configuration of a job; raises UsageError that names a wrong key."""
         check_numbers(config, resamples=1, seed=0)
+        if config["bench"]["path"] is None:  # ${root}, of a benchmark of the build itself
+            raise UsageError("root= or bench.path= is missing: there is nothing to measure")
         return cls(
             bench=config["bench"],
             path=resource_path(config["bench"]["path"]),
