@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,20 @@ def read_queries(path: Path) -> Iterator[dict[str, Any]]:
                 yield query
 
 
+def row_id(row: Mapping[str, Any]) -> Any:
+    """The id of a question in a file: its `query_id`, `_id` or `id`; None without one."""
+    return next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
+
+
 def _query(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-        query_id = next(row[key] for key in ("query_id", "_id", "id") if key in row)
+        query_id = row_id(row)
         text = row["text"] if "text" in row else row["question"]
-    except (json.JSONDecodeError, KeyError, StopIteration, TypeError) as error:
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise UsageError(f"{path}:{number}: not a question with an id and a text") from error
     if isinstance(query_id, bool) or not isinstance(query_id, (str, int)):
-        raise UsageError(f"{path}:{number}: the id is neither a string nor a number")
+        raise UsageError(f"{path}:{number}: there is no id that is a string or a number")
     if not re.fullmatch(r"\S+", str(query_id)):
         raise UsageError(f"{path}:{number}: id {str(query_id)!r} is empty or holds a space")
     return {**row, "query_id": str(query_id), "text": text}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from srrag.core.errors import UsageError
 from srrag.core.rows import Row
 from srrag.core.units import Units
-from srrag.lab.datasets.shape import gold_rows
 from srrag.lab.experiment.answers import Answers, read_gold
 from srrag.lab.experiment.bench import Bench
 from srrag.lab.experiment.judging import judges
@@ -49,8 +48,7 @@ def read_bench_answers(terms: Terms) -> Answers:
             "bench.answers"
         )
     steps, documents = judges(bench["judges"]), _documents(terms.root, terms.build)
-    given = {_name(facts): facts for _, facts in gold_rows(path, bench["subset"])}
-    stated = [told_apart({**given[row["query_id"]], **row}, documents) for row in rows]
+    stated = [told_apart({**row.pop("given"), **row}, documents) for row in rows]
     # No root names the documents of stored answers, and two systems have these scores or none.
     stored = bench["answers"] or bench["baseline_answers"]
     articles = None if stored else read_articles(bench, rows)
@@ -64,8 +62,3 @@ def _documents(root: str | None, build: str) -> Mapping[str, Row]:
     units = Units(Store(root).artifacts(build)["units"])
     known = units.documents.select(["source_id", "grade", "condition"]).to_pylist()
     return {row["source_id"]: row for row in known}
-
-
-def _name(row: Row) -> str:
-    """The id of a row of gold."""
-    return str(next((row[key] for key in ("query_id", "_id", "id") if key in row), ""))

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.formats import row_id
 from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
 from srrag.lab.datasets import json_lines
 from srrag.lab.datasets.mirage import FAULT
@@ -57,7 +58,7 @@ def read_gold_answers(
     {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
     `yesno`. `strata` keeps the keys that group questions (STRATA). Raises ValueError that names
     file and line. A multiple-choice question that is none is listed in `faulty`, if that is given,
-    and costs itself alone.
+    and costs itself alone. `given` is the row as it stands in the file.
     """
     first: dict[str, str] = {}
     for place, given in gold_rows(path, subset):
@@ -73,11 +74,11 @@ def read_gold_answers(
         name = row["query_id"]
         if (before := first.setdefault(name, place)) != place:
             raise ValueError(f"{place}: id {name!r} was first seen in {before}")
-        yield row
+        yield row | {"given": given}
 
 
 def _gold(row: dict[str, Any]) -> dict[str, Any]:
-    name = next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
+    name = row_id(row)
     if not isinstance(name, (str, int)) or isinstance(name, bool) or not str(name).strip():
         raise ValueError("there is no query_id")
     if row.keys() >= _OWN:
@@ -160,7 +161,7 @@ def read_ids(path: Path) -> set[str]:
     found: set[str] = set()
     for file in files:
         for place, row in json_lines.rows(file):
-            name = next((row[key] for key in ("query_id", "_id", "id") if key in row), None)
+            name = row_id(row)
             if name is None:
                 raise ValueError(f"{place}: there is no id")
             found.add(f"{row['set']}:{name}" if "set" in row else str(name))
