@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow as pa
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import NUGGET_COLUMN, NUGGETED
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Usage, tally
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
@@ -62,7 +63,7 @@ class SplitNuggets(LLMStep):
 
     A nugget with a number that neither holds is asked for again, then dropped. If no nugget is
     vital, the first becomes vital. A question without nuggets is rejected. By rules each sentence
-    of the exact answer is one vital nugget.
+    of the exact answer is one vital nugget, of the first `MAX_NUGGETS`.
     """
 
     version: ClassVar[int] = 2
@@ -110,7 +111,9 @@ class SplitNuggets(LLMStep):
 
 
 def by_rules(sentences: Sequence[str]) -> Nuggets:
-    """Make each sentence a vital nugget."""
+    """Make each sentence a vital nugget, of the first `MAX_NUGGETS`; others count as `bad_item`."""
+    if (lost := len(sentences) - MAX_NUGGETS) > 0:
+        tally(Usage(faults=Counter({"bad_item": lost})))
     return Nuggets(nuggets=[Nugget(text=text, importance="vital") for text in sentences])
 
 

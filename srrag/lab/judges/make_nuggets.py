@@ -17,6 +17,7 @@ from srrag.llm.delimit import quoted
 class MakeNuggets(Preparation):
     """Takes ideal answers whose gold names no nuggets apart, as SplitNuggets does, in one call.
 
+    At most 16 nuggets are kept; sentences beyond that are left out by rules, and counted.
     Vital nuggets are the must-have statements of rethinking-rag (section 4.1.1), which it marks in
     a second call. Without them a case is rejected, and counts as failed everywhere.
     """

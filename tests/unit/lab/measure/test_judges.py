@@ -24,7 +24,7 @@ from srrag.lab.judges.similarity import MeasureSimilarity
 from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, JudgeClaims
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
 from srrag.lab.measure.scores import figure, score
-from srrag.llm.completion import read
+from srrag.llm.completion import read, tallied
 from srrag.llm.retry_invalid import mended
 from tests.judged import OTHER, PASSAGE, STATED, answered, case, claim, table, values, verdicts
 
@@ -239,6 +239,14 @@ def test_all_that_lacks_is_asked_for_at_once_and_comes_to_what_stood() -> None:
     assert step.check(cases, prompt, whole) is None
     (row,) = answered(step, cases, whole.model_dump()).to_pylist()
     assert [each["verdict"] for each in row["nugget_verdicts"]] == ["full", "none"]
+
+
+def test_sentences_of_gold_beyond_the_limit_of_nuggets_are_counted() -> None:
+    ideal = " ".join(f"Fact {n} is stated here." for n in range(20))
+    cases = table(case(nuggets=[], ideal_answer=ideal))
+    with tallied() as usage:
+        (row,) = MakeNuggets().open(Place())(cases).to_pylist()
+    assert len(row["nuggets"]) == 16 and usage.faults == {"bad_item": 4}
 
 
 def test_nonsense_is_a_failure_with_the_worst_value() -> None:
