@@ -6,17 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from srrag.llm.completion import Answer, Client, Completion, Prompt, PromptFile, read
 from srrag.llm.delimit import inert, quoted
-from srrag.llm.fields import Text
+from srrag.llm.fields import Text, most_tokens
 from srrag.llm.retry_invalid import ask
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md")
-MAX_TOKENS = 512
-"""A name and four sentences of 30 words take about 200 tokens."""
-MAX_SUMMARY_WORDS = 100
 MAX_SUMMARY_CHARS = 800
 """Of a summary by rules, and of a summary of a portion of the facts."""
 _SHOWN = 3
@@ -25,8 +21,18 @@ _SHOWN = 3
 class Description(Answer):
     """What a community is about."""
 
-    name: Annotated[str, Text(10, "what the group is about")]
-    summary: Annotated[str, Text(MAX_SUMMARY_WORDS, "two to four sentences")]
+    example: ClassVar[dict[str, Any] | None] = {
+        "name": "Inhaled budesonide for preventing asthma attacks",
+        "summary": "Adults and children with asthma inhaled budesonide or placebo. Two randomised "
+        "trials (C) found about half as many attacks with budesonide within a year; a cohort (D) "
+        "found no difference.",
+    }
+
+    name: Annotated[str, Text(10, "a specific heading, without a verb or a full stop")]
+    summary: Annotated[str, Text(100, "two to four plain sentences")]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "describe_community.md", Description)
 
 
 @dataclass(frozen=True)
@@ -107,10 +113,10 @@ def render(topic: Topic, row: int, file: PromptFile = PROMPT) -> Prompt:
     return Prompt(
         row=row,
         slot="describe",
-        system=file.system(max_words=MAX_SUMMARY_WORDS),
+        system=file.system(),
         user=file.user(keywords=quoted(list(topic.keywords)), facts=facts),
         schema=Description,
-        max_tokens=MAX_TOKENS,
+        max_tokens=most_tokens(Description),
     )
 
 

@@ -20,7 +20,7 @@ from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain
 
 STAGE = "reference"
-MAX_EXACT, MAX_IDEAL = 4, 16
+MAX_EXACT, MAX_IDEAL = 3, 16
 
 
 class ReferenceSentence(Answer):
@@ -61,7 +61,7 @@ class WriteReference(LLMStep):
     exact answer is rejected. The rules quote the seed's conclusion, then each gold window's span.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "gold")
     writes: ClassVar[pa.Schema] = REFERENCED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

@@ -16,7 +16,7 @@ from srrag.llm.describe import Answers, Description, Topic, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions
 from srrag.systems.ideprag.incidence import HyperTopics
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md")
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md", Description)
 BATCH = 256
 
 

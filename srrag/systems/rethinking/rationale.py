@@ -10,14 +10,13 @@ from string import ascii_uppercase
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
-from pydantic import Field
 
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.llm.fields import Items, Text, most_tokens
 
 MAX_STEPS = 8
 MAX_STEP_CHARS = 300
@@ -43,8 +42,7 @@ class Rationale(Answer):
     ]
     answer: Annotated[
         str,
-        Field(max_length=1280),
-        Means("of options the label of a single one, else one sentence of at most 40 words"),
+        Text(40, "of options the label of a single one, else one sentence", "it cannot be told"),
     ]
 
     def query(self, options: Sequence[str]) -> str:
@@ -82,7 +80,7 @@ class WriteRationale(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown query."""
@@ -150,8 +148,8 @@ def render(question: str, options: Sequence[str] = ()) -> tuple[str, str]:
     if len(options) > MAX_OPTIONS:
         raise ValueError(_many_options(len(options)).detail)
     labelled = dict(zip(ascii_uppercase, options, strict=False))
-    user = PROMPT.user(question=fenced("question", question), options=quoted(labelled))
-    return PROMPT.system(), user
+    told = f"\nOptions: {quoted(labelled)}" if options else ""
+    return PROMPT.system(), PROMPT.user(question=fenced("question", question), options=told)
 
 
 def _asked(text: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_there_is_reasoning_and_a_bound() -> None:
 
 def test_options_are_labelled() -> None:
     assert render("Q?", ["yes", "no"])[1].endswith('Options: {"A": "yes", "B": "no"}')
-    assert render("Q?")[1].endswith("Options: {}")
+    assert "Options" not in render("Q?")[1]
     with pytest.raises(ValueError, match="27 options"):
         render("Q?", ["x"] * 27)
 
