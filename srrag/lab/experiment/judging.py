@@ -16,7 +16,14 @@ from srrag.core.step import LLMStep, Step
 from srrag.engine.base import Model
 from srrag.lab.experiment.running import Running
 from srrag.lab.experiment.table_stages import run_stages
-from srrag.lab.measure.judgements import JUDGEMENTS, PREPARED, Preparation, metrics_of
+from srrag.lab.measure.judgements import (
+    JUDGEMENTS,
+    PREPARED,
+    Judgement,
+    Measure,
+    Preparation,
+    metrics_of,
+)
 from srrag.llm.completion import Usage
 from srrag.runner.summary import usage_of
 from srrag.storage.store import Store
@@ -79,7 +86,9 @@ def judge(
         staged = run_stages(store, running, "cases", cases, steps, reads)
     made = {name: each.table for name, each in staged.items()}
     judged = {
-        name: pa.concat_tables([made[name], *_lost_before(name, reads, made)])
+        name: pa.concat_tables(
+            [made[name], *_lost_before(name, steps, reads, made | {"cases": cases})]
+        )
         for name, step in steps.items()
         if metrics_of(step)
     }
@@ -87,13 +96,30 @@ def judge(
 
 
 def _lost_before(
-    name: str, reads: Mapping[str, str], made: Mapping[str, pa.Table]
+    judge: str, steps: Mapping[str, Step], reads: Mapping[str, str], made: Mapping[str, pa.Table]
 ) -> Iterator[pa.Table]:
-    """Yield the cases that an earlier step rejected; the judge counts them as failed."""
+    """Yield the judgements of the cases that an earlier step rejected, as if it had no answer.
+
+    So a case counts as failed in the metrics that its gold allows; without gold, or where the judge
+    is more than a Measure, in all.
+    """
+    step, blank = steps[judge], {item.name: empty_value(item.type) for item in JUDGEMENTS}
+    after: list[Preparation] = []
+    name = judge
     while (name := reads[name]) != "cases":
-        rejected = made[name].filter(made[name]["reject"].is_valid())
-        blank = {item.name: empty_value(item.type) for item in JUDGEMENTS}
-        rows = [{**blank, **row} for row in rejected.select(["query_id", "reject"]).to_pylist()]
+        preparation = steps[name]
+        assert isinstance(preparation, Preparation)
+        after.insert(0, preparation)
+        before = {row["query_id"]: row for row in made[reads[name]].to_pylist()}
+        rows: list[Judgement] = []
+        for lost in made[name].filter(made[name]["reject"].is_valid()).to_pylist():
+            case = before[lost["query_id"]]
+            for each in after:
+                case |= each.take(case, None, lost["reject"]["reason"])
+            if isinstance(step, Measure) and case["reject"] is None:
+                rows += step.measure(case)
+            else:
+                rows.append({**blank, "query_id": lost["query_id"], "reject": lost["reject"]})
         yield pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
 

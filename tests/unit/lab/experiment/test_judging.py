@@ -15,6 +15,7 @@ from jobs.evaluate import run
 from srrag.config.compose import configure
 from srrag.config.run_job import launch
 from srrag.core.errors import UsageError
+from srrag.lab.judges.support import JudgeClaims, Supported
 from srrag.lab.measure.judgements import JUDGEMENTS
 from srrag.lab.report.results import read_results
 from tests.e2e.command import check_summary
@@ -206,6 +207,29 @@ def test_one_question_without_an_answer_does_not_hide_a_judge_that_failed(folder
     faithfulness = summary["metrics"]["faithfulness"]
     assert (faithfulness["value"], faithfulness["items"], faithfulness["failed"]) == (None, 2, 1)
     assert summary["ok"] is False
+
+
+def test_a_case_that_ends_a_judge_counts_where_its_gold_says_something(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [GOLD[0] | {"nuggets": []}, GOLD[1] | {"nuggets": []}]
+    (folder / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rule = JudgeClaims.rule
+
+    def odd(step: JudgeClaims, case: dict[str, Any]) -> Supported:
+        if case["text"] == "And braces?":
+            raise ValueError("odd")
+        return rule(step, case)
+
+    monkeypatch.setattr(JudgeClaims, "rule", odd)
+    summary = judged(folder, "controls=false")
+    metrics = summary["metrics"]
+    assert (metrics["faithfulness"]["value"], metrics["faithfulness"]["failed"]) == (0.5, 1)
+    assert metrics["citation_valid"]["value"] == 1.0, "known without the judge"
+    assert metrics["evidence_precision"]["reason"] == "no question has vital nuggets in the gold"
+    assert metrics["nugget_coverage"]["reason"] == "no question has nuggets in the gold"
+    assert metrics["picot_match"]["n"] == 1, "the second question has none"
+    assert summary["ok"] is True
 
 
 def without_gold(request: dict[str, Any]) -> str:
