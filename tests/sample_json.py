@@ -48,11 +48,14 @@ def read_papers(request: dict[str, Any], *more: str) -> str:
 
 
 def asked_schema(request: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in `response_format`, else one that stands as the system message's last line."""
+    """The schema in `response_format`, else one that stands as the system message's last line.
+
+    Its title is the name that `response_format` gives it.
+    """
     asked = request.get("response_format") or {}
     if asked.get("type") == "json_schema":
-        schema: dict[str, Any] = asked["json_schema"]["schema"]
-        return schema
+        told = asked["json_schema"]
+        return {**told["schema"], "title": told["name"]}
     for turn in request["messages"]:
         last = turn["content"].rstrip().rpartition("\n")[2]
         if turn["role"] == "system" and last.startswith("{"):
