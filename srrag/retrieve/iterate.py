@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,24 +35,26 @@ class IterateRetrieval(Step):
     The first round searches for the question itself. Each later round searches for the next
     question that `reflect` writes after reading the `shown` best windows so far; a question with
     sufficient evidence stops. The hits of all rounds are pooled by best score, for one rerank
-    against the original question. `search` is the pipeline of one round, which writes the ranking;
-    its other columns keep their values from the first round, except that `found` and `found_parts`
-    collect the finds of all rounds.
+    against the original question. One round needs no `reflect`. `search` is the pipeline of one
+    round, which writes the ranking; its other columns keep their values from the first round,
+    except that `found` and `found_parts` collect the finds of all rounds.
     """
 
     version: ClassVar[int] = 2
 
     search: Pipeline
-    reflect: Reflect = field(default_factory=Reflect)
+    reflect: Reflect | None = None
     rounds: int = 3
     shown: int = 12
     into: str = "hits_fused"
     units: str = "units"
 
     def __post_init__(self) -> None:
-        """Raise ValueError if `rounds` or `shown` is below 1, or a round writes `into`."""
+        """Raise ValueError if `rounds` or `shown` cannot be, or a round writes `into`."""
         if self.rounds < 1 or self.shown < 1:
             raise ValueError("rounds and shown must be at least 1")
+        if self.rounds > 1 and self.reflect is None:
+            raise ValueError(f"rounds is {self.rounds}: a second one needs `reflect`")
         if self.into in set(self.search.writes.names) - {"hits"}:
             raise ValueError(f"into: a round writes {self.into!r} already")
 
@@ -81,12 +83,14 @@ class IterateRetrieval(Step):
 
     def identity(self) -> dict[str, Any]:
         """The identities of the search pipeline and of the reflection."""
-        return {"search": self.search.identity(), "reflect": self.reflect.identity()}
+        reflect = {"reflect": self.reflect.identity()} if self.reflect else {}
+        return {"search": self.search.identity(), **reflect}
 
     def open(self, at: Place) -> Function:
-        """Open the search pipeline, and the reflection unless it is off."""
+        """Open the search pipeline, and the reflection if there is one."""
         search = self.search.open(at)
-        reflect = None if self.reflect.off else self.reflect.open(at)
+        asked = self.reflect if self.reflect and not self.reflect.off else None
+        reflect = asked.open(at) if asked else None
         units = open_units(at, self.units)
         finds = [name for name in FINDS if name in self.search.writes.names]
 
@@ -95,10 +99,10 @@ class IterateRetrieval(Step):
             rows = np.arange(batch.num_rows)
             for number in range(1, self.rounds + 1):
                 rows = state.add(number, rows, search(state.asked(rows)))
-                if reflect is None or number == self.rounds or not len(rows):
+                if asked is None or reflect is None or number == self.rounds or not len(rows):
                     break
                 thought = reflect(state.weighed(rows, units, self.shown))
-                rows = state.reflected(rows, *spare(self.reflect, thought))
+                rows = state.reflected(rows, *spare(asked, thought))
             return state.table(batch, self.writes, self.into)
 
         return run

@@ -57,9 +57,15 @@ def values(told: dict[str, Any]) -> list[float]:
     return [told[name]["value"] for name in COUNTS]
 
 
+TWO_ROUNDS = (
+    "pipeline.rank.search.rounds=2",
+    "+pipeline.rank.search.reflect={_target_:Reflect,engine:${engine}}",
+)
+
+
 @pytest.mark.parametrize(
     "pipeline",
-    [["hybrid_maxsim"], ["srrag", "pipeline.rank.search.rounds=2"], ["biogen_b"], ["unaided"]],
+    [["hybrid_maxsim"], ["srrag", *TWO_ROUNDS], ["biogen_b"], ["unaided"]],
     ids=lambda given: given[0],
 )
 def test_what_was_answered_costs_nothing_more(

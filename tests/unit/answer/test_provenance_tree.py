@@ -17,7 +17,7 @@ def asked(root: Path, *overrides: str) -> dict[str, Any]:
 
 def test_the_trace_tells_why_each_window_is_there(fitted_root: Path) -> None:
     summary = asked(fitted_root, "pipeline=srrag", "trace=true")
-    assert summary["off"] == ["Reflect"]
+    assert summary["off"] == []
     names = [item["step"] for item in summary["trace"]]
     assert names[0] == "IterateRetrieval" and names[-1] == "ComposeAnswer"
     (only,) = summary["expansion"]["rounds"]

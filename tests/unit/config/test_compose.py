@@ -191,7 +191,7 @@ def test_help_names_the_groups_of_the_job_alone(name: str, groups: list[str]) ->
 def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
     asked = [
         "bench=sample",
-        "pipeline=srrag",
+        "pipeline=srrag_paper",
         "pipeline.rank.search.rounds=2",
         "baseline=bm25",
         "root=R",

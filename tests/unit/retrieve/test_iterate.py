@@ -139,9 +139,13 @@ def test_an_engine_that_stops_ends_the_run(place: Place) -> None:
         found_by(step(), place, Gone())
 
 
-def test_rules_do_not_reflect(place: Place) -> None:
+def test_rules_do_not_reflect_and_one_round_needs_none_to(place: Place) -> None:
     (row,) = found_by(step(reflect=Reflect()), place, None)
     assert len(row["rounds"]) == 1
+    (once,) = found_by(step(reflect=None, rounds=1), place, None)
+    assert (once["rounds"], once["hits_fused"]) == (row["rounds"], row["hits_fused"])
+    with pytest.raises(ValueError, match="rounds is 2: a second one needs `reflect`"):
+        step(reflect=None, rounds=2)
 
 
 def test_no_question_and_no_hit(place: Place) -> None:
