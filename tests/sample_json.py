@@ -16,7 +16,10 @@ def answer_by_schema(request: dict[str, Any]) -> str:
     schema = asked_schema(request)
     if schema is None:
         return _words(random.Random(seed), text, 20, 200)
-    return json.dumps(sample_json(schema, text, random.Random(seed)), ensure_ascii=False)
+    made = sample_json(schema, text, random.Random(seed))
+    if schema.get("title") == "SearchPlan":
+        made["passages"] = made["passages"] or [text]  # so that their channel finds something
+    return json.dumps(made, ensure_ascii=False)
 
 
 def supported(request: dict[str, Any]) -> str:
