@@ -70,7 +70,8 @@ def asked_schema(request: dict[str, Any]) -> dict[str, Any] | None:
 def sample_json(schema: dict[str, Any], text: str, draw: random.Random) -> Any:
     """Draw a small instance; strings are verbatim pieces of the text.
 
-    Knows what pydantic writes, but for `pattern` and `format`: raises ValueError on those.
+    Knows what pydantic writes, but for `format`, and of `pattern` names to choose from alone:
+    raises ValueError on the others.
     """
     return _sample(schema, schema.get("$defs", {}), text, draw)
 
@@ -84,6 +85,8 @@ def _sample(node: dict[str, Any], defs: dict[str, Any], text: str, draw: random.
         return draw.choice(node["enum"])
     if options := node.get("anyOf") or node.get("oneOf") or node.get("allOf"):
         return _sample(draw.choice(options), defs, text, draw)
+    if re.fullmatch(r"\^\((\(\w+\)\|?)+\)\$", node.get("pattern", "")):  # the names of `allowed`
+        return draw.choice(re.findall(r"\w+", node["pattern"]))
     if "pattern" in node or "format" in node:
         raise ValueError(f"cannot draw an instance of {node}")
     match node.get("type"):
