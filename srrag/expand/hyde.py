@@ -27,12 +27,12 @@ class HydePassages(Answer):
 
     example: ClassVar[dict[str, Any] | None] = {
         "passages": [
-            "Children at risk took part. Their teeth got fluoride varnish. Others got none. Caries "
-            "increment was lower with varnish. Harms were rare.",
-            "Pupils were randomised. Nurses painted fluoride varnish. Controls were only examined. "
-            "Caries did not differ. Nobody dropped out.",
-            "Children at risk should get fluoride varnish. It is painted on by trained staff. "
-            "Brushing goes on. Fewer teeth decay. Harms are mild.",
+            "Children at risk took part. Varnish was painted on. Others got none. Caries fell. "
+            "Harms were rare.",
+            "Pupils were randomised. Nurses applied varnish. Controls had none. Caries did not "
+            "differ. Nobody left.",
+            "Children should get varnish. Staff paint it on. Brushing goes on. Fewer teeth decay. "
+            "Harms are mild.",
         ]
     }
 

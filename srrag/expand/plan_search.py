@@ -46,7 +46,7 @@ class SearchPlan(Answer):
         ],
     }  # fmt: skip
 
-    parts: Annotated[QuestionParts, Means("the words of the question that name its parts")]
+    parts: Annotated[QuestionParts, Means("words of the question, by part")]
     things: Annotated[
         list[Lookup], Items(4, "what to look up, the most telling first", "there is none")
     ]

@@ -31,8 +31,8 @@ VERDICTS = {
     "yes": "",
     "no": "it is not so, the opposite is, or without a control nothing changed",
     "no difference": "compared with a control, and not shown to differ, or equivalent",
-    "mixed": "results for the same outcome contradict one another, also analyses of one study; "
-    "where outcomes differ, the verdict is that of the main ones",
+    "mixed": "results for one outcome contradict one another, also analyses of one study; where "
+    "outcomes differ, the main ones decide",
     "unclear": 'only a trend, or figures without a test; the state is then "partly"',
     "": 'for a question such as which, how or what, and with the state "not"',
 }
