@@ -26,6 +26,8 @@ demo: venv
 	$(BIN)/srrag ask root=$(ROOT) pipeline=srrag question="How long may an acute lateral ankle sprain be immobilised in a cast?" >/dev/null
 	$(BIN)/srrag evaluate bench=sample root=$(ROOT) bench.split=test pipeline=srrag baseline=bm25 >/dev/null
 	$(BIN)/srrag status root=$(ROOT) >/dev/null
+	$(BIN)/srrag sample root=$(ROOT)/trials >/dev/null
+	$(BIN)/srrag ask root=$(ROOT)/trials "Does varenicline help people stop smoking?" >/dev/null
 
 # The site of docs/, with strict links, in dist/site.
 docs: venv

@@ -36,6 +36,8 @@ JOBS = {
     "doctor": "check that this machine is ready",
 }
 
+SHORT = {"sample": ("build", "corpus=open_access")}
+"""Words that stand for a job and what it is told."""
 
 GROUPS = {
     "use": ("init", "build", "ask", "synthesise", "answer", "serve", "mcp", "status"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import srrag
 
-from . import GROUPS, JOBS, job_of, no_job
+from . import GROUPS, JOBS, SHORT, job_of, no_job
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(all_jobs() if "all" in arguments else usage())
         return 0 if arguments else 2
-    job, *rest = arguments
+    job, *rest = (*SHORT.get(arguments[0], arguments[:1]), *arguments[1:])
     if job not in JOBS:
         print(f"error: {no_job(job)}", file=sys.stderr)
         return 2
@@ -45,6 +45,7 @@ def usage() -> str:
         [
             "srrag: evidence-graded answers from medical literature; research software",
             "",
+            "  srrag sample               195 real abstracts of trials into ./.srrag, to try it on",
             "  srrag build PAPERS/        read papers (.pdf .docx .html .xml .md) into ./.srrag",
             '  srrag ask "A QUESTION"     answer it, every sentence cited and graded',
             "  srrag serve                the same as a page and an API on 127.0.0.1:8080",
@@ -67,6 +68,10 @@ def all_jobs() -> str:
         [
             *lines,
             "",
+            *(
+                f"srrag {short:<15} short for: srrag {' '.join(job)}"
+                for short, job in SHORT.items()
+            ),
             "srrag JOB --help      its keys, defaults and choices",
             "srrag JOB --schema    the JSON Schema of its last line",
             "A terminal gets text; a pipe, or format=json, one JSON object as the last line.",

@@ -76,7 +76,7 @@ def test_each_job_composes_and_its_parts_build(job: str) -> None:
 def chosen(group: str, choice: str) -> list[str]:
     """The override of a choice, and what it needs."""
     overrides = [f"{group}={choice}"]
-    if group == "corpus" and choice != "sample":
+    if group == "corpus" and choice not in ("sample", "open_access"):
         overrides.append("corpus.path=/nowhere")
     if group == "engine" and choice != "rules":
         overrides += ["engine.model=some/model", "engine.revision=c0ffee"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import JOBS
+from jobs import JOBS, SHORT
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from tests.bucket import s3_server
@@ -80,7 +80,7 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     ids=[f"{name}-{n}" for n, (name, _) in enumerate(SHOWN.values())],
 )
 def test_a_command_composes(page: str, words: list[str]) -> None:
-    job, *arguments = words
+    job, *arguments = (*SHORT.get(words[0], words[:1]), *words[1:])
     assert job in JOBS, " ".join(words)
     try:
         configure(job, [each for each in arguments if not each.startswith("--")])
