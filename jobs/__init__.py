@@ -36,7 +36,7 @@ JOBS = {
     "doctor": "check that this machine is ready",
 }
 
-SHORT = {"sample": ("build", "corpus=open_access")}
+SHORT = {"sample": ["build", "corpus=open_access"]}
 """Words that stand for a job and what it is told."""
 
 GROUPS = {
