@@ -36,7 +36,10 @@ JOBS = {
     "doctor": "check that this machine is ready",
 }
 
-SHORT = {"sample": ["build", "corpus=open_access"]}
+SHORT = {
+    "sample": ["build", "corpus=open_access"],
+    "report-bug": ["doctor", "out=srrag-bug-report"],
+}
 """Words that stand for a job and what it is told."""
 
 GROUPS = {

@@ -1,4 +1,7 @@
-"""`srrag doctor`: is this machine, the cluster of the profile, and the engine ready?"""
+"""`srrag doctor`: is this machine, the cluster of the profile, and the engine ready?
+
+`srrag report-bug` writes the same into a file for a maintainer: checks, versions, choices, counts.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
+from srrag.config.words import choices_file, read_choices
 from srrag.library.engine_checks import engine_checks
 from srrag.runner import doctor
 from srrag.runner.progress import say
@@ -32,9 +36,16 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     checks += engine_checks(config)
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
-    extras = doctor.extras()
+    extras, chosen = doctor.extras(), read_choices(choices_file(config["root"]))
     say("     extras     " + ", ".join(f"{k}: {'yes' if v else 'no'}" for k, v in extras.items()))
-    return {"ok": all(check["ok"] for check in checks), "checks": checks, "extras": extras}
+    return {
+        "ok": all(check["ok"] for check in checks),
+        "checks": checks,
+        "extras": extras,
+        "packages": doctor.packages(),
+        "choices": {key: "…" if "://" in str(value) else value for key, value in chosen.items()},
+        "build": doctor.build(Store(config["root"]), config["build"]),
+    }
 
 
 def model(config: dict[str, Any]) -> str:

@@ -6,19 +6,23 @@ ImportError with what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
+import platform
+import re
 import shutil
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from srrag.core.cpus import usable_cpus
+from srrag.runner.summary import summarise
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.store import Store
 
 Probe = Callable[[], str]
 
@@ -59,9 +63,25 @@ def outcome(check: Probe) -> dict[str, Any]:
 
 
 def _python() -> str:
-    if sys.version_info[:2] != (3, 11):
-        raise ValueError(f"Python {sys.version.split()[0]}; 3.11 is what the pins are tested with")
-    return sys.version.split()[0]
+    return platform.python_version()
+
+
+def packages() -> dict[str, str]:
+    """The versions of Python, the platform, srrag and what is installed of all it can use."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    asked = importlib.metadata.requires("srrag") or []
+    for name in ("srrag", *sorted({re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in asked})):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def build(store: Store, name: str) -> dict[str, Any]:
+    """What made a build and what its stages count, without a word of its papers; {} for none."""
+    if not store.pointer_path(name).exists():
+        return {}
+    told = {key: value for key, value in summarise(store, name).items() if key != "root"}
+    return {**told, "versions": store.read_pointer(name)["versions"]}
 
 
 def _packages() -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from jobs import JOBS
 from jobs.cli import main
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import ended, start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag
 
@@ -230,3 +230,22 @@ def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: P
         del summary["figures"]["names"]["encoding_seconds"]
     assert resumed["figures"] == undisturbed["figures"]
     assert srrag("verify", f"root={roots[0]}")[0]["ok"]
+
+
+def test_a_report_for_maintainers_counts_and_quotes_nothing(
+    sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = linked(sample_root, tmp_path / "R")
+    (tmp_path / "srrag.yaml").write_text(
+        "model: http://user:key@host.example/v1#NAME\nbuild: default\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with suppress(SystemExit):
+        main(["report-bug", f"root={root}", "engine=rules"])
+    text = (tmp_path / "srrag-bug-report" / "summary.json").read_text("utf-8")
+    told = json.loads(text)
+    assert told["build"]["rows"]["documents"] == 55
+    assert told["build"]["versions"] and told["packages"]["torch"]
+    assert told["choices"]["build"] == "default"
+    for private in ("ankle", "host.example", "user:key"):
+        assert private not in text
