@@ -56,12 +56,12 @@ def model(config: dict[str, Any]) -> str:
 
 
 def arithmetic(root: Path) -> str:
-    """What the vectors of a root cost here, and would cost in others."""
-    from srrag.model.arithmetic import chosen, priced, rates  # imports torch
+    """What the vectors of a root cost here, and would cost in others, and by which kernels."""
+    from srrag.model.arithmetic import chosen, kernels, priced, rates  # imports torch
 
     measured, own = rates(), settled_embedder(root)
     told = f"{root} has embedder={own}" if own else f"`srrag init` would take {chosen(measured)}"
-    return f"{priced(measured)}; {told}"
+    return f"{priced(measured)}; {kernels()}; {told}"
 
 
 def cluster_probes(config: dict[str, Any]) -> dict[str, doctor.Probe]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
+from srrag.model.linear import fastest
 
 _BACKENDS = {"float32": "torch", "bfloat16": "torch-bf16", "int8": "torch-int8"}
 """float32 and bfloat16 rank alike to the third digit (docs/figures.md), so speed decides
@@ -23,8 +24,7 @@ _ROUNDS = 3
 def rates() -> dict[str, float]:
     """Texts a CPU second, on one thread of this machine, in each arithmetic.
 
-    The best of a few alternating rounds; they take a fraction of a second, or a few seconds on a
-    processor without bfloat16 instructions.
+    The best of a few alternating rounds; they take about a second.
     """
     models = {name: load(Encoder(backend=each), "cpu", 1) for name, each in _BACKENDS.items()}
     best = dict.fromkeys(models, 0.0)
@@ -50,3 +50,8 @@ def priced(measured: Mapping[str, float]) -> str:
         if name != "float32"
     ]
     return f"{plain:g} texts a CPU second in float32, {', '.join(others)}"
+
+
+def kernels() -> str:
+    """What multiplies in each arithmetic on this machine, in a line."""
+    return ", ".join(f"{name} by {fastest(backend)}" for name, backend in _BACKENDS.items())

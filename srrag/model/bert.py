@@ -5,124 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_USUAL_TOKENS = 1024
-"""Rows of a batch that orders of weights are chosen for; others are multiplied, too."""
-
-
-class Linear(Protocol):
-    """An affine map over the last axis of a (tokens, features) matrix."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (tokens, in) to (tokens, out)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DenseLinear:
-    """An affine map in the weights' own dtype, and GELU after it where `gelu`."""
-
-    weight: Tensor
-    bias: Tensor
-    gelu: bool = False
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (tokens, in) to (tokens, out)."""
-        found = F.linear(x, self.weight, self.bias)
-        return F.gelu(found) if self.gelu else found
-
-
-@dataclass(frozen=True, slots=True)
-class OrderedLinear:
-    """`DenseLinear` in bfloat16 on a CPU, its weight in the order that oneDNN multiplies in.
-
-    `F.linear` reorders the weight at every call, and writes what GELU then has to read again.
-    """
-
-    weight: Tensor  # opaque
-    bias: Tensor
-    gelu: bool = False
-
-    @classmethod
-    def ordered(cls, weight: Tensor, bias: Tensor, *, gelu: bool) -> OrderedLinear:
-        """Reorder a bfloat16 (out, in) weight."""
-        return cls(torch.ops.mkldnn._reorder_linear_weight(weight, _USUAL_TOKENS), bias, gelu)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map (tokens, in) to (tokens, out)."""
-        after = "gelu" if self.gelu else "none"
-        multiply = torch.ops.mkldnn._linear_pointwise
-        found: Tensor = multiply(x, self.weight, self.bias, after, [], "none")
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class RowInt8Linear:
-    """An affine map in int8 with one scale per output channel and per token.
-
-    Scales of its own for every token, and exact int32 sums, make a token's result independent
-    of its neighbours in the batch; the usual scale per activation tensor does not.
-    Weights span -64…64 only: processors without VNNI add pairs of products in saturating int16,
-    which 255 × 64 × 2 never reaches, so every processor gets the same sums.
-    """
-
-    multiply: Linear  # int8 (tokens, in) to float32 (tokens, out), each column scaled
-    bias: Tensor  # float32 (out,)
-    gelu: bool = False
-
-    @classmethod
-    def quantise(cls, weight: Tensor, bias: Tensor, *, gelu: bool = False) -> RowInt8Linear:
-        """Round a float (out, in) weight to -64…64, one scale per output channel."""
-        scale = weight.abs().amax(1).clamp_(min=1e-12).div_(64)
-        rounded = (weight / scale[:, None]).round_().to(torch.int8)
-        return cls(_int8_product(rounded, scale), bias, gelu)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Map float32 (tokens, in) to float32 (tokens, out)."""
-        work = x.abs()
-        step = work.amax(1, keepdim=True).clamp_(min=1e-12).div_(127)
-        torch.mul(x, step.reciprocal(), out=work).round_()
-        product = self.multiply(work.to(torch.int8))
-        torch.addcmul(self.bias, product, step, out=product)
-        return F.gelu(product) if self.gelu else product
-
-
-_ZERO = 128
-"""Activations go in unsigned with this zero point, for the same sums: where a processor lacks AMX,
-oneDNN multiplies signed ones by a reference kernel, thousands of times slower."""
-
-
-def _int8_product(weight: Tensor, scale: Tensor) -> Linear:
-    """The product with an int8 (out, in) weight, exact before each column takes its scale."""
-    if not _has_onednn():
-        return lambda x: torch._int_mm(x, weight.t()).to(torch.float32).mul_(scale)
-    ordered = torch.ops.onednn.qlinear_prepack(weight, None)
-    no_zeros = torch.zeros(len(scale), dtype=torch.int32)
-
-    def product(x: Tensor) -> Tensor:
-        found: Tensor = torch.ops.onednn.qlinear_pointwise(
-            x.view(torch.uint8) ^ _ZERO,
-            1.0,
-            _ZERO,
-            ordered,
-            scale,
-            no_zeros,
-            None,
-            1.0,
-            0,
-            torch.float32,
-            "none",
-            [],
-            "",
-        )
-        return found
-
-    return product
+from srrag.model.linear import Linear, make_linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +92,12 @@ def pack_bert(
     num_layers: int,
     num_heads: int,
     epsilon: float,
-    dtype: torch.dtype,
-    int8: bool,
+    backend: str,
 ) -> PackedBert:
     """Arrange the weights of a Hugging Face `BertModel` for `PackedBert`."""
+    dtype = torch.bfloat16 if backend == "torch-bf16" else torch.float32
+    segments = weights["embeddings.token_type_embeddings.weight"]
+    make = make_linear(backend, segments.device)
 
     def norm(name: str) -> Norm:
         return Norm(weights[f"{name}.weight"].to(dtype), weights[f"{name}.bias"].to(dtype))
@@ -214,11 +105,7 @@ def pack_bert(
     def linear(*names: str, gelu: bool = False) -> Linear:
         weight = torch.cat([weights[f"{name}.weight"] for name in names])
         bias = torch.cat([weights[f"{name}.bias"] for name in names])
-        if int8:
-            return RowInt8Linear.quantise(weight, bias, gelu=gelu)
-        if _is_ordered(dtype, weight.device):
-            return OrderedLinear.ordered(weight.to(dtype), bias.to(dtype), gelu=gelu)
-        return DenseLinear(weight.to(dtype), bias.to(dtype), gelu)
+        return make(weight, bias, gelu)
 
     def layer(prefix: str) -> Layer:
         inputs = [f"{prefix}.attention.self.{name}" for name in ("query", "key", "value")]
@@ -232,7 +119,7 @@ def pack_bert(
         )
 
     # Single texts only ever use segment 0, so its embedding is part of every position's.
-    segment = weights["embeddings.token_type_embeddings.weight"][0]
+    segment = segments[0]
     return PackedBert(
         words=weights["embeddings.word_embeddings.weight"].to(dtype),
         positions=(weights["embeddings.position_embeddings.weight"] + segment).to(dtype),
@@ -241,13 +128,3 @@ def pack_bert(
         num_heads=num_heads,
         epsilon=epsilon,
     )
-
-
-def _is_ordered(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether oneDNN multiplies this. In float32, MKL is as fast without another order."""
-    here = dtype == torch.bfloat16 and device.type == "cpu" and _has_onednn()
-    return here and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def _has_onednn() -> bool:
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]

@@ -143,8 +143,7 @@ def pack(
         num_layers=config["num_hidden_layers"],
         num_heads=config["num_attention_heads"],
         epsilon=config["layer_norm_eps"],
-        dtype=torch.bfloat16 if backend == "torch-bf16" else torch.float32,
-        int8=backend == "torch-int8",
+        backend=backend,
     )
 
 

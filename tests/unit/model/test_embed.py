@@ -6,10 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn import functional as F
 
 from srrag.algo.maxsim import maxsim
-from srrag.model.bert import OrderedLinear, RowInt8Linear
 from srrag.model.embed import load, quantise_rows
 from srrag.model.encoder import BACKENDS, Encoder
 
@@ -195,36 +193,6 @@ def test_other_architectures_run_through_their_own_code(roberta):
     assert np.abs(mine.encode(TEXTS) - expected).max() < 1e-5
     with pytest.raises(ValueError, match="BERT-shaped"):
         load(Encoder(model=roberta, max_tokens=128, backend="torch-int8"))
-
-
-@pytest.fixture
-def linear():
-    """A weight, a bias and the tokens of a text, of sizes that no kernel's block divides."""
-    draw = torch.Generator().manual_seed(0)
-    sizes = (40, 24), (40,), (7, 24)
-    return [torch.randn(size, generator=draw) for size in sizes]
-
-
-@pytest.mark.parametrize("gelu", [False, True])
-def test_ordered_weights_give_the_product_of_plain_ones(linear, gelu):
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        pytest.skip("oneDNN has no bfloat16 for this processor")
-    weight, bias, x = (part.bfloat16() for part in linear)
-    found = OrderedLinear.ordered(weight, bias, gelu=gelu)(x).float()
-    plain = F.linear(x.float(), weight.float(), bias.float())
-    assert torch.allclose(found, F.gelu(plain) if gelu else plain, rtol=2**-7, atol=2**-7)
-
-
-def test_int8_has_the_same_bits_by_either_product_and_for_any_neighbours(linear, monkeypatch):
-    weight, bias, x = linear
-    found = RowInt8Linear.quantise(weight, bias)(x)
-    assert torch.equal(found[:1], RowInt8Linear.quantise(weight, bias)(x[:1]))
-    step, scale = x.abs().amax(1, keepdim=True) / 127, weight.abs().amax(1) / 64
-    of_x, of_weight = weight.abs().sum(1) * step / 2, x.abs().sum(1, keepdim=True) * scale / 2
-    bound = of_x + of_weight + x.shape[1] * step * scale / 4
-    assert ((found - F.linear(x, weight, bias)).abs() <= bound).all()
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert torch.equal(found, RowInt8Linear.quantise(weight, bias)(x))
 
 
 @settings(deadline=None)
