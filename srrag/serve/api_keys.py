@@ -62,13 +62,20 @@ def owner(keys: Mapping[str, ApiKey], key: str) -> str | None:
 class Rate:
     """A token bucket per caller: `burst` at once, then `per_minute`; 0 per minute is unlimited.
 
-    Each of several replicas grants its share of both, and at least one request at once.
+    Each of several replicas grants its share of both, and at least one request at once. What
+    `charge` takes beyond what is there is paid off before the next request.
     """
 
     per_minute: float
     burst: int
     replicas: int = 1
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def charge(self, caller: str, tokens: float) -> None:
+        """Take more tokens of a caller whose request asks for more work than one token pays."""
+        if caller in self._buckets:
+            left, then = self._buckets[caller]
+            self._buckets[caller] = (left - tokens, then)
 
     def wait_s(self, caller: str, now: float | None = None) -> float:
         """Take a token of a caller: returns 0, or the seconds until the next one is available."""

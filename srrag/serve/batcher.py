@@ -1,14 +1,15 @@
-"""Continuous batching: a worker that becomes free takes everything that waits as one batch.
+"""Continuous batching in turns: a worker that becomes free takes what waits as one batch.
 
 A timer that waits for more rows delays every request, and may close a batch before a worker is
-free. Here the rows that arrived while the worker was busy form its next batch.
+free. Here the rows that arrived while the worker was busy form its next batch. Callers take turns
+by the seconds that their work took (fair queueing), so that who asks much waits for himself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ _MEMORY = 0.8
 """Weight of the former estimate in the moving average of seconds per ticket."""
 
 
+_LATELY_S = 60.0
+"""For so long after a caller came, others' batches are short enough for it to come again."""
+
+
 @dataclass(eq=False)
 class Ticket(Generic[T, R]):
     """One item in the queue or in a batch; tickets of one `kind` can share a batch."""
@@ -31,6 +36,7 @@ class Ticket(Generic[T, R]):
     item: T
     deadline: float
     future: asyncio.Future[R]
+    caller: str = ""
 
     def gone(self) -> bool:
         """Whether its caller has given up or its deadline has passed."""
@@ -43,49 +49,65 @@ Work = Callable[[str, Sequence[Ticket[T, R]]], Sequence[R | Exception]]
 
 @dataclass
 class Batcher(Generic[T, R]):
-    """Hands batches to `workers` threads: the oldest ticket together with others of its kind.
+    """Hands batches to `workers` threads, the next one to the caller whose work took least so far.
 
-    It belongs to the event loop that first submits. `max_rows` gives the largest batch of a kind.
+    A batch holds tickets of one kind: one of each caller, or where one caller alone was heard of
+    lately as many as `max_rows` gives for the kind. It belongs to the event loop that first
+    submits. With `shared`, no caller fills more than half of the queue or all workers, if there
+    are several.
     """
 
     work: Work[T, R]
     max_rows: Callable[[str], int]
     max_waiting: int
     workers: int = 1
+    shared: bool = False
     took: Callable[[int, float], None] = lambda rows, seconds: None
     """Observer called for each batch with its rows and the seconds that the oldest one waited."""
 
     ticket_s: float = 0.02
     """Moving average of the seconds per ticket: a batch's time divided by its tickets."""
     _waiting: deque[tuple[float, Ticket[T, R]]] = field(default_factory=deque)
-    _in_hand: dict[int, float] = field(default_factory=dict)
+    _in_hand: dict[int, tuple[float, list[Ticket[T, R]]]] = field(default_factory=dict)
+    _spent: dict[str, float] = field(default_factory=dict)
+    """Seconds of work of each caller who waits or is worked for; newcomers begin at the least."""
+    _heard: dict[str, float] = field(default_factory=dict)
+    """When each caller of late last came."""
     _closed: bool = False
 
     def __post_init__(self) -> None:
         """Create the pool, which starts threads only when there is work."""
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pipeline")
 
-    def submit(self, kind: str, item: T, deadline: float) -> Ticket[T, R]:
+    def submit(self, kind: str, item: T, deadline: float, caller: str = "") -> Ticket[T, R]:
         """Queue an item; raises ApiError at once if the queue is full or the deadline is past."""
         if self._closed:
             raise stopping()
         if time.monotonic() >= deadline:
             raise late()
-        if wait := self.full_s():
+        if wait := self.full_s(caller=caller):
             raise busy(wait)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        ticket = Ticket(kind, item, deadline, future)
+        ticket = Ticket(kind, item, deadline, future, caller)
+        now = time.monotonic()
+        self._heard = {c: at for c, at in self._heard.items() if now - at < _LATELY_S}
+        self._heard[caller] = now
+        self._spent.setdefault(caller, min(self._spent.values(), default=0.0))
         self._waiting.append((time.monotonic(), ticket))
         self._start()
         return ticket
 
-    def full_s(self, coming: int = 0) -> float:
-        """Estimated seconds until the queue has room, besides for `coming` items; 0 for now."""
+    def full_s(self, coming: int = 0, caller: str = "") -> float:
+        """Estimated seconds until the queue has room for a caller, besides for `coming` items."""
         idle = self.workers - len(self._in_hand)
         places = self.max_waiting - max(0, coming - idle)
-        if len(self._waiting) >= places:
+        if self._full(places, caller):
             self._drop()
-        return self.wait_s() if len(self._waiting) >= places else 0.0
+        return self.wait_s() if self._full(places, caller) else 0.0
+
+    def _full(self, places: int, caller: str) -> bool:
+        own = sum(ticket.caller == caller for _, ticket in self._waiting)
+        return len(self._waiting) >= places or (self.shared and own >= (places + 1) // 2)
 
     async def result(self, ticket: Ticket[T, R]) -> R:
         """Wait for a ticket's result; raises ApiError at its deadline and drops it if not begun."""
@@ -104,7 +126,8 @@ class Batcher(Generic[T, R]):
 
     def busy_s(self) -> float:
         """Seconds for which the oldest running batch has run; 0 if none runs."""
-        return time.monotonic() - min(self._in_hand.values(), default=time.monotonic())
+        now = time.monotonic()
+        return now - min((since for since, _ in self._in_hand.values()), default=now)
 
     def wait_s(self) -> float:
         """Estimated seconds that a new ticket would wait."""
@@ -129,25 +152,44 @@ class Batcher(Generic[T, R]):
     def _start(self) -> None:
         """Hand batches to the free workers."""
         self._drop()
-        while self._waiting and len(self._in_hand) < self.workers:
-            since, first = self._waiting[0]
-            kind, most = first.kind, self.max_rows(first.kind)
-            same = [ticket for _, ticket in self._waiting if ticket.kind == kind][:most]
-            taken = set(map(id, same))
+        while len(self._in_hand) < self.workers and (batch := self._next()):
+            taken = set(map(id, batch))
+            since = min(at for at, each in self._waiting if id(each) in taken)
             self._waiting = deque(each for each in self._waiting if id(each[1]) not in taken)
-            self.took(len(same), time.monotonic() - since)
-            self._hand(kind, same)
+            self.took(len(batch), time.monotonic() - since)
+            self._hand(batch[0].kind, batch)
+
+    def _next(self) -> list[Ticket[T, R]]:
+        """The tickets of the next batch, its first one of the caller whose work took least."""
+        held = Counter(c for _, batch in self._in_hand.values() for c in {t.caller for t in batch})
+        most = self.workers - 1 if self.shared and self.workers > 1 else self.workers
+        may = [ticket for _, ticket in self._waiting if held[ticket.caller] < most]
+        if not may:
+            return []
+        first = min(may, key=lambda ticket: self._spent[ticket.caller])  # of equals the oldest
+        same = [ticket for ticket in may if ticket.kind == first.kind]
+        if len(self._heard) > 1:
+            one: dict[str, Ticket[T, R]] = {}
+            for ticket in sorted(same, key=lambda ticket: self._spent[ticket.caller]):
+                one.setdefault(ticket.caller, ticket)
+            same = list(one.values())
+        return same[: self.max_rows(first.kind)]
 
     def _hand(self, kind: str, batch: list[Ticket[T, R]]) -> None:
         loop, number = asyncio.get_running_loop(), id(batch)
-        self._in_hand[number] = time.monotonic()
+        self._in_hand[number] = time.monotonic(), batch
         running = loop.run_in_executor(self._pool, self.work, kind, batch)
 
         def done(finished: asyncio.Future[Sequence[R | Exception]]) -> None:
-            seconds = time.monotonic() - self._in_hand.pop(number)
-            self.ticket_s = _MEMORY * self.ticket_s + (1 - _MEMORY) * seconds / len(batch)
+            seconds = (time.monotonic() - self._in_hand.pop(number)[0]) / len(batch)
+            self.ticket_s = _MEMORY * self.ticket_s + (1 - _MEMORY) * seconds
+            for ticket in batch:
+                self._spent[ticket.caller] += seconds
             _deliver(batch, finished)
             self._start()
+            here = [ticket for _, each in self._in_hand.values() for ticket in each]
+            here += [ticket for _, ticket in self._waiting]
+            self._spent = {ticket.caller: self._spent[ticket.caller] for ticket in here}
 
         running.add_done_callback(done)
 

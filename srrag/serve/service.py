@@ -6,16 +6,17 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from srrag.core.bind import build_version
 from srrag.engine.base import Model
 from srrag.engine.call import Opener
 from srrag.llm.completion import one_line
 from srrag.serve.api_keys import Rate
-from srrag.serve.batcher import Batcher
+from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.engines import SharedEngines
 from srrag.serve.errors import ApiError, stopping
 from srrag.serve.remote_steps import all_here
@@ -33,6 +34,8 @@ from srrag.serve.telemetry.metrics import Metrics
 from srrag.serve.telemetry.tracing import traces_to
 from srrag.storage.mirror import bring
 from srrag.storage.store import Store
+
+T = TypeVar("T")
 
 _FAILED_PAUSE = 10
 """Factor by which the watch pause grows after a build that could not be opened."""
@@ -71,8 +74,12 @@ class PipelineService:
         models = any(settings.asks_model(name) for name in settings.pipelines)
         self.batcher: Batcher[PipelineJob, PipelineResult] = Batcher(
             self._work, self._max_rows, limits.max_waiting,
-            limits.calls if models else 1, self.metrics.batch,
+            limits.calls if models else 1, len(settings.keys) > 1, self.metrics.batch,
         )  # fmt: skip
+        self.calls: Batcher[Callable[[], Any], Any] = Batcher(
+            _called, lambda kind: 1, limits.max_waiting, shared=len(settings.keys) > 1
+        )
+        """The lane of what is no question: texts to rank, walks of the graph, what a page reads."""
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @asynccontextmanager
@@ -87,6 +94,7 @@ class PipelineService:
             if self._watcher is not None:
                 self._watcher.cancel()
             await self.batcher.close(self.settings.limits.drain_s)
+            await self.calls.close(self.settings.limits.drain_s)
             await self._exchanged(None)
             await asyncio.to_thread(self.traces.close)
 
@@ -97,10 +105,15 @@ class PipelineService:
             raise stopping()
         return self._edition
 
-    def ask(self, kind: str, asked: PipelineJob, deadline: float) -> Asking:
+    def ask(self, kind: str, asked: PipelineJob, deadline: float, caller: str = "") -> Asking:
         """Queue a job; raises ApiError at once if the queue is full or the server is stopping."""
         _ = self.edition
-        return self.batcher.submit(kind, asked, deadline)
+        return self.batcher.submit(kind, asked, deadline, caller)
+
+    async def call(self, make: Callable[[], T], deadline: float, caller: str) -> T:
+        """What `make` returns, made in its caller's turn; raises ApiError and what it raises."""
+        made: T = await self.calls.result(self.calls.submit("call", make, deadline, caller))
+        return made
 
     async def answered(self, ticket: Asking) -> PipelineResult:
         """Wait for the result of a job; raises ApiError."""
@@ -154,8 +167,7 @@ class PipelineService:
 
     def _max_rows(self, kind: str) -> int:
         """Largest batch: one row if a model answers, so that no row waits for another's answer."""
-        pipeline = kind.partition(":")[2]
-        alone = pipeline in self.settings.pipelines and self.settings.asks_model(pipeline)
+        alone = self.settings.asks_model(kind.partition(":")[2])
         return 1 if alone else self.settings.limits.max_rows
 
     def _work(self, kind: str, tickets: Sequence[Asking]) -> Sequence[PipelineResult | Exception]:
@@ -207,6 +219,17 @@ class PipelineService:
             except (ValueError, OSError, RuntimeError, ApiError) as error:
                 pause *= _FAILED_PAUSE
                 self.log(event="reload", error=one_line(error))
+
+
+def _called(kind: str, tickets: Sequence[Ticket[Callable[[], Any], Any]]) -> list[Any]:
+    """What each ticket's function returns, or the error that it raises."""
+    made = []
+    for ticket in tickets:
+        try:
+            made.append(ticket.item())
+        except Exception as error:  # its caller's, not the lane's
+            made.append(error)
+    return made
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -34,11 +34,10 @@ WARM_UP = "Does exercise reduce pain?"
 
 @dataclass(frozen=True)
 class PipelineJob:
-    """The job of a request: a row of QUESTIONS, or a query followed by texts to rank for it."""
+    """The job of a request: a row of QUESTIONS, and who hears how it is answered."""
 
     row: Mapping[str, Any]
     hear: Hear | None = None
-    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -92,10 +91,8 @@ class Snapshot:
         engines.use()
 
     def work(self, kind: str, tickets: Sequence[Asking]) -> list[PipelineResult | Exception]:
-        """Process a batch of one kind: `answer:<pipeline>`, `search:<pipeline>` or `rerank`."""
+        """Process a batch of one kind: `answer:<pipeline>` or `search:<pipeline>`."""
         what, _, pipeline = kind.partition(":")
-        if what == "rerank":
-            return [late() if ticket.gone() else self._scored(ticket) for ticket in tickets]
         function = self._answer[pipeline] if what == "answer" else self._rank[pipeline]
         rows = [{**t.item.row, "query_id": str(n)} for n, t in enumerate(tickets)]
         ears = {str(n): t.item.hear for n, t in enumerate(tickets) if t.item.hear is not None}
@@ -128,10 +125,6 @@ class Snapshot:
                 self._answer[name](question_table([{"query_id": "0", "text": WARM_UP}]))
             elif not engines_of([self.settings.pipelines[name].ranking()]):
                 self._rank[name](question_table([{"query_id": "0", "text": WARM_UP}]))
-
-    def _scored(self, ticket: Asking) -> PipelineResult:
-        query, *texts = ticket.item.texts
-        return PipelineResult({"scores": self.texts.scores(query, texts)}, self.version, self.units)
 
     def _found(
         self, row: dict[str, Any], batch_rows: int, usage: Usage, terms: Mapping[str, Any] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -87,7 +88,8 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
         asked = ask(host, request, name, _standalone(body))
-        return asked.reply(await asked.answered(), body.options.trace, body.options.clinical)
+        found = await asked.answered()
+        return await asked.reply(found, body.options.trace, body.options.clinical)
 
     @app.post(
         "/v1/answers/stream",
@@ -130,11 +132,12 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
     facts: dict[str, LibraryFacts] = {}
 
     @app.get("/v1/library", responses=shown("library"))
-    def library() -> LibraryFacts:
+    async def library(request: Request) -> LibraryFacts:
         """What the library holds, by grade, and questions that its own titles ask."""
-        edition = host.edition
+        edition, passing = host.edition, passing_of(request)
         if edition.version not in facts:
-            made = library_facts(edition.units, edition.version)
+            make = partial(library_facts, edition.units, edition.version)
+            made = await host.call(make, passing.deadline, passing.counted)
             facts.clear()
             facts[edition.version] = made
         return facts[edition.version]
@@ -176,7 +179,7 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
         if body.stream:
             events = chat_stream(asked, usage=body.counts_usage(), ignored=body.ignored)
             return _streamed(events)
-        return chat_reply(asked, await asked.answered(), ignored=body.ignored)
+        return await chat_reply(asked, await asked.answered(), ignored=body.ignored)
 
 
 def _add_operations(app: FastAPI, host: PipelineService) -> None:

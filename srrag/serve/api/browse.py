@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query, Request
@@ -43,7 +44,7 @@ _Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
 
 
 def add_reading(app: FastAPI, host: PipelineService) -> None:
-    """Add the routes to an app. They are plain functions, run in threads, since they read files."""
+    """Add the routes to an app: what reads files runs in threads, what walks the graph in turns."""
     _add_feedback(app, host)
     _add_runs(app, host)
     _add_graph(app, host)
@@ -130,26 +131,34 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
             return opened[version]
 
     @app.get("/v1/graph/{entity:path}", responses=shown("graph", Around))  # names hold slashes
-    def graph(entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50) -> Json:
+    async def graph(
+        request: Request, entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50
+    ) -> Json:
         """An entity by its id or name, and around it: nodes, relations, sentences, documents.
 
         `source` and `target` of a relation count in `nodes`, `document` of a sentence in
         `documents`.
         """
-        version, shown = host.edition.version, view()
-        if (found := shown.entity(entity)) is None:
-            message = "there is no such entity; /v1/graph_view/names finds by likeness"
-            raise ApiError(404, "not_found", message, "entity")
-        around = shown.around_entity(found["id"], hops, max_nodes)
-        return {"entity": found, **(around or {}), "version": version}
+
+        def around() -> Json:
+            version, shown = host.edition.version, view()
+            if (found := shown.entity(entity)) is None:
+                message = "there is no such entity; /v1/graph_view/names finds by likeness"
+                raise ApiError(404, "not_found", message, "entity")
+            near = shown.around_entity(found["id"], hops, max_nodes)
+            return {"entity": found, **(near or {}), "version": version}
+
+        return await _in_turn(host, request, around)
 
     @app.get("/v1/graph_view/names", responses=shown("names", Names))
-    def names(text: _Text = "") -> Json:
+    async def names(request: Request, text: _Text = "") -> Json:
         """Entities by a part of their name."""
-        return view().names(text)
+        return await _in_turn(host, request, lambda: view().names(text))
 
     @app.get("/v1/graph_walk", responses=shown("graph_walk", Walk))
-    def graph_walk(entity: _Id = "", document: _Ids = None, text: _Question = "") -> Json:
+    async def graph_walk(
+        request: Request, entity: _Id = "", document: _Ids = None, text: _Question = ""
+    ) -> Json:
         """From population to intervention to outcome, by the studies that name them.
 
         Through the documents given, such as those of an answer's evidence, or through those that
@@ -158,9 +167,18 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
         """
         if bool(entity) == bool(document):
             raise ApiError(400, "invalid", "name an entity or documents", "entity")
-        found = view()
-        if document:
-            return found.walk.of_documents(document, text)
-        if (row := found.row_of(entity)) is None:
-            raise ApiError(404, "not_found", "there is no such entity", "entity")
-        return found.walk.of_entity(row, text)
+
+        def walk() -> Json:
+            found = view()
+            if document:
+                return found.walk.of_documents(document, text)
+            if (row := found.row_of(entity)) is None:
+                raise ApiError(404, "not_found", "there is no such entity", "entity")
+            return found.walk.of_entity(row, text)
+
+        return await _in_turn(host, request, walk)
+
+
+async def _in_turn(host: PipelineService, request: Request, make: Callable[[], Json]) -> Json:
+    passing = passing_of(request)
+    return await host.call(make, passing.deadline, passing.counted)

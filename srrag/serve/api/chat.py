@@ -118,9 +118,9 @@ async def chat_thanks_stream(passing: RequestContext, pipeline: str) -> AsyncIte
     yield "data: [DONE]\n\n"
 
 
-def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
+async def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
     """Turn the result of a question into a chat completion."""
-    reply = asked.reply(found, explained=False)
+    reply = await asked.reply(found, explained=False)
     message = {"role": "assistant", "content": asked.understood + reply.answer + sources(reply)}
     return {
         **_head(asked.passing, asked.pipeline, "chat.completion"),
@@ -148,7 +148,7 @@ async def chat_stream(
             elif name == "pause":
                 yield KEEP_ALIVE
             elif name == "found":
-                reply = asked.reply(data, explained=False)
+                reply = await asked.reply(data, explained=False)
                 yield chunk({"content": sources(reply)})
                 yield chunk({}, "stop", srrag=extension(reply, ignored))
                 if usage:

@@ -173,7 +173,7 @@ class Gateway:
             raise ApiError(415, "content_type", "the body has to be application/json")
         if path in QUEUED_PATHS:
             # Check before reading the body, which costs a call to Ray's proxy: refuse quickly.
-            if wait := self._host.batcher.full_s(self._coming()):
+            if wait := self._host.batcher.full_s(self._coming(), passing.counted):
                 raise busy(wait)
             self._reading.add(passing)
         if text := headers.get("x-timeout-s"):

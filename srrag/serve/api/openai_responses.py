@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import standalone_question
 from srrag.llm.completion import Usage
 from srrag.serve.api.chat import THANKED, extension, sources
@@ -66,7 +67,8 @@ def add_responses(app: FastAPI, host: PipelineService) -> None:
         asked = ask(host, request, name, said, aloud=bool(body.stream), field="input")
         if body.stream:
             return _streamed(_events(asked, body.ignored))
-        return _reply(asked, await asked.answered(), body.ignored)
+        found = await asked.answered()
+        return _done(asked, found, await asked.reply(found, explained=False), body.ignored)
 
 
 def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
@@ -74,8 +76,7 @@ def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
 
 
-def _reply(asked: PendingQuestion, found: Any, ignored: Sequence[str]) -> Json:
-    reply = asked.reply(found, explained=False)
+def _done(asked: PendingQuestion, found: Any, reply: AnswerRecord, ignored: Sequence[str]) -> Json:
     text = asked.understood + reply.answer + sources(reply)
     return _whole(asked.passing, asked.pipeline, text, found.usage, extension(reply, ignored))
 
@@ -192,10 +193,10 @@ async def _events(asked: PendingQuestion, ignored: Sequence[str]) -> AsyncIterat
             elif name == "pause":
                 yield KEEP_ALIVE
             elif name == "found":
-                done = _reply(asked, data, ignored)
-                if notes := sources(asked.reply(data, explained=False)):
+                reply = await asked.reply(data, explained=False)
+                if notes := sources(reply):
                     yield delta(notes)
-                for each in _closed(say, done):
+                for each in _closed(say, _done(asked, data, reply, ignored)):
                     yield each
     except ApiError as fault:
         asked.passing.notes["code"] = fault.code

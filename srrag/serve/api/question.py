@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import Request
 
@@ -52,13 +53,16 @@ class PendingQuestion:
         self.passing.steps = StepSpans.of(found.row["trace"])
         return found
 
-    def reply(self, found: PipelineResult, explained: bool, clinical: bool = False) -> AnswerRecord:
-        """The answer of a result."""
-        return responses.answer(
-            found, explained=explained, clinical=clinical, id=self.passing.id,
+    async def reply(
+        self, found: PipelineResult, explained: bool, clinical: bool = False
+    ) -> AnswerRecord:
+        """The answer of a result, written in its caller's turn."""
+        make = partial(
+            responses.answer, found, explained=explained, clinical=clinical, id=self.passing.id,
             pipeline=self.pipeline, rewritten_from=self.rewritten_from,
             off=tuple(self.host.settings.pipelines[self.pipeline].left_out),
         )  # fmt: skip
+        return await self.host.call(make, self.passing.deadline, self.passing.counted)
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the pipeline's events, and last ("found", PipelineResult).
@@ -119,7 +123,7 @@ def ask(
             loop.call_soon_threadsafe(heard.put_nowait, event)
 
     asked = PipelineJob({"text": question}, hear if aloud else None)
-    ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline)
+    ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline, passing.counted)
     rewritten = asked_as.asked if asked_as and asked_as.rewritten else None
     return PendingQuestion(host, passing, pipeline, ticket, heard, rewritten)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from srrag.serve.api.question import passing_of, pipeline_of
 from srrag.serve.api.requests import Grade, Request
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
-from srrag.serve.snapshot import PipelineJob
 
 MAX_DOCUMENT_CHARS = 20_000
+_SLICE_CHARS = 2_000
 LOWEST = "E"
 """The grade that counts for a text without one."""
 
@@ -71,20 +72,36 @@ def add_reranking(app: FastAPI, host: PipelineService) -> None:
     async def rerank(body: RerankRequest, request: HttpRequest) -> Reranked:
         """Rank texts for a query by what their vectors say, and by their grades if given."""
         terms = _checked(host, body)
-        asked = PipelineJob({}, texts=[body.query, *body.documents])
-        found = await host.answered(host.ask("rerank", asked, passing_of(request).deadline))
-        relevance = found.row["scores"]
+        passing, texts = passing_of(request), host.edition.texts
+
+        async def scored(part: Sequence[str]) -> npt.NDArray[np.float64]:
+            make = partial(texts.scores, body.query, part)
+            return await host.call(make, passing.deadline, passing.counted)
+
+        host.rate.charge(passing.counted, sum(map(len, body.documents)) / MAX_QUESTION_CHARS)
+        relevance = np.concatenate([await scored(part) for part in slices(body.documents)])
         scores = relevance if terms is None else graded(relevance, body.grades or (), terms)
         # A stable sort keeps texts of equal score in the order of the request.
         order = np.argsort(-scores.round(6), kind="stable")[: body.top_n]
         return Reranked(
-            id=passing_of(request).id,
+            id=passing.id,
             results=[
                 Ranked(index=int(n), score=_plain(scores[n]), relevance=_plain(relevance[n]))
                 for n in order
             ],
-            model=host.edition.texts.model,
+            model=texts.model,
         )
+
+
+def slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts in parts that take about as long as a question; between them others have a turn."""
+    begun, held = 0, 0
+    for n, text in enumerate(texts):
+        if held and held + len(text) > _SLICE_CHARS:
+            yield texts[begun:n]
+            begun, held = n, 0
+        held += len(text)
+    yield texts[begun:]
 
 
 def graded(

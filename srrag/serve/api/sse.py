@@ -22,7 +22,7 @@ async def answer_events(
     try:
         async for name, data in asked.events():
             if name == "found":
-                reply = asked.reply(data, explained, clinical)
+                reply = await asked.reply(data, explained, clinical)
                 yield event("final", reply.json)
             elif name == "evidence":
                 numbered = [{"number": n, **item} for n, item in enumerate(data, start=1)]

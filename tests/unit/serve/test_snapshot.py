@@ -162,18 +162,6 @@ def test_a_batch_is_answered_in_the_order_of_its_tickets(snapshot: Snapshot) -> 
     assert isinstance(ranked, PipelineResult) and ranked.row["hits"] and ranked.batch_rows == 1
 
 
-def test_texts_are_scored_each_for_its_query(
-    snapshot: Snapshot, scored: list[tuple[str, list[str]]]
-) -> None:
-    scored.clear()
-    tickets = [asked(texts=("q", "one", "three")), asked(left=True, texts=("r", "x"))]
-    first, gone = snapshot.work("rerank", tickets)
-    assert isinstance(first, PipelineResult) and first.row["scores"].tolist() == [3.0, 5.0]
-    assert (first.version, first.units) == (snapshot.version, snapshot.units)
-    assert isinstance(gone, ApiError) and gone.status == 504
-    assert scored == [("q", ["one", "three"])]
-
-
 def test_a_batch_is_wanted_while_anyone_waits_and_until_the_last_deadline(
     snapshot: Snapshot,
 ) -> None:

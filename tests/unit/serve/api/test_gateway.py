@@ -344,7 +344,7 @@ def test_a_deadline_is_what_the_header_says_or_the_limit(tmp_path: Path) -> None
 
 def test_only_questions_are_refused_while_the_queue_is_full(tmp_path: Path) -> None:
     service = host(tmp_path)
-    service.batcher.full_s = lambda coming=0: 7.0  # type: ignore[method-assign]
+    service.batcher.full_s = lambda coming=0, caller="": 7.0  # type: ignore[method-assign]
     app = Gateway(reads, service)
     for path in ("/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search"):
         refused = asked(app, path)
