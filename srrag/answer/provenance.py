@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
+from srrag.answer.record import step_times
 from srrag.core.grades import UNGRADED
 
 Row = dict[str, Any]
@@ -19,34 +20,6 @@ _EXPANSION = (
 _OFF = 1e-3
 """If the sum of the terms misses a ranking's score by more than this share, the terms belong to
 another calibration."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepTime:
-    """A step of the pipeline; its time is that of the whole batch."""
-
-    step: str
-    ms: float
-    rows_in: int
-    rows_out: int
-    items: int | None = None
-    """how many items it wrote for this question, where it wrote a list"""
-    fault: str | None = None
-
-
-def step_times(trace: Sequence[Mapping[str, Any]]) -> tuple[StepTime, ...]:
-    """The steps of a trace."""
-    return tuple(
-        StepTime(
-            step=item["step"],
-            ms=round(1000 * item["seconds"], 2),
-            rows_in=item["rows_in"],
-            rows_out=item["rows_out"],
-            items=item["items"] if item["items"] >= 0 else None,
-            fault=item.get("fault") or None,
-        )
-        for item in trace
-    )
 
 
 def expansion(row: Mapping[str, Any]) -> Row:

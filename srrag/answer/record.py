@@ -6,6 +6,7 @@ leaves out, and why, beside its renderer (`tests/contract/test_faces.py`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -23,14 +24,20 @@ from srrag.answer.evidence import (
     made,
     papers_of,
 )
-from srrag.answer.provenance import StepTime, expansion, step_times, why
-from srrag.answer.support.settle_checks import support_line
 from srrag.core.standing import standing_note
 from srrag.core.units import Units
 
 Row = dict[str, Any]
 _SAME = ("answer", "state", "verdict", "missing", "model")
 """Columns that are fields as they are."""
+FAULTS = {
+    "partial": "said more than what was cited",
+    "none": "not stated by what was cited",
+    "contradicted": "contradicted by what was cited",
+    "link": "with an address or a telephone number",
+    "reader": "addressed to the reader",
+}
+"""Why a sentence does not stand as written, in words for the reader."""
 State = Literal["answered", "partly", "not"]
 Verdict = Literal["yes", "no", "no difference", "mixed", "unclear", ""]
 Part = Literal["answer", "evidence", "limits"]
@@ -105,6 +112,19 @@ class FailedStep:
 
     step: str
     fault: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """A step of the pipeline; its time is that of the whole batch."""
+
+    step: str
+    ms: float
+    rows_in: int
+    rows_out: int
+    items: int | None = None
+    """how many items it wrote for this question, where it wrote a list"""
+    fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,9 +213,7 @@ class AnswerRecord:
             notes=_notes(row, sentences, evidence, left_out, lost),
             support=_support(row, numbers),
             trace=step_times(row.get("trace") or ()),
-            why=why(row, terms) if explained else None,
-            expansion=expansion(row) if explained else None,
-            id=row.get("query_id", ""),
+            id=row.get("query_id", ""), **(_provenance(row, terms) if explained else {}),
         )  # fmt: skip
 
     @property
@@ -219,6 +237,28 @@ class AnswerRecord:
 @cache
 def _adapter() -> TypeAdapter[AnswerRecord]:
     return TypeAdapter(AnswerRecord)
+
+
+def step_times(trace: Sequence[Mapping[str, Any]]) -> tuple[StepTime, ...]:
+    """The steps of a trace."""
+    return tuple(
+        StepTime(
+            step=item["step"],
+            ms=round(1000 * item["seconds"], 2),
+            rows_in=item["rows_in"],
+            rows_out=item["rows_out"],
+            items=item["items"] if item["items"] >= 0 else None,
+            fault=item.get("fault") or None,
+        )
+        for item in trace
+    )
+
+
+def _provenance(row: Mapping[str, Any], terms: Mapping[str, Any] | None) -> Row:
+    """What was made of the question, and why each piece of evidence is there."""
+    from srrag.answer.provenance import expansion, why
+
+    return {"why": why(row, terms), "expansion": expansion(row)}
 
 
 def degraded(row: Mapping[str, Any]) -> list[FailedStep]:
@@ -269,10 +309,23 @@ def _notes(
         ("publication", standing_note(items, cited, gone)),
         ("difference", row.get("notice") or ""),
         ("evidence", row.get("answer_note") or ""),
-        ("support", support_line(row.get("unsupported") or ())),
+        ("support", _support_line(row.get("unsupported") or ())),
         *(("degraded", f"{each.step} gave nothing. {each.fault}") for each in lost),
     ]  # fmt: skip
     return tuple(AnswerNote(kind=kind, text=text) for kind, text in said if text)
+
+
+def _support_line(unsupported: Sequence[Row]) -> str:
+    """A line for the reader on what was left out and why, "" for nothing.
+
+    What was put right needs no line: the reader sees it as the papers state it.
+    """
+    faults = Counter(each["fault"] for each in unsupported if not each["repaired"])
+    listed = [
+        f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
+        for fault, count in faults.most_common()
+    ]
+    return f"Left out: {'; '.join(listed)}." if listed else ""
 
 
 def _numbered(ids: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:

@@ -533,7 +533,7 @@ SUPPORT = pa.struct(
     ]
 )
 
-# The sentences that did not stand as written: `fault` says why (FAULTS of settle_checks),
+# The sentences that did not stand as written: `fault` says why (FAULTS of answer.record),
 # `reason` is the judge's own, `repaired` the sentence that stands instead, "" where none does.
 UNSUPPORTED = pa.list_(
     pa.struct(

@@ -21,7 +21,7 @@ from srrag.core.units import open_units
 from srrag.engine.stream import listening
 from srrag.llm.completion import tallied
 from srrag.model.embed import few_texts
-from srrag.rerank.betr_terms import terms_of
+from srrag.rerank.betr import terms_of
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -66,7 +66,8 @@ def ask_aloud(
     ):
         row = pipeline.open(replace(at, clients=engines.clients))(asked).to_pylist()[0]
     made = AnswerRecord.of(
-        naming(row), units=open_units(at), explained=trace, terms=terms_of(pipeline)
+        naming(row), units=open_units(at), explained=trace,
+        terms=terms_of(pipeline) if trace else None,
     )  # fmt: skip
     if made.error:
         raise RuntimeError(made.error)

@@ -18,7 +18,7 @@ from srrag.core.hits import unpack_hits
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
-from srrag.core.step import Function, Place, Step
+from srrag.core.step import Function, Place, Step, within
 from srrag.core.units import open_units
 from srrag.rerank.fuse_features import FuseFeatures
 from srrag.rerank.reranker import rank_hits
@@ -163,3 +163,12 @@ class RerankBETR(Step):
             return batch.append_column(before, scored).append_column(after, hits)
 
         return run
+
+
+def terms_of(pipeline: Step) -> dict[str, Any] | None:
+    """Scale `a` and the bias `u` of each grade; None for a pipeline without BETR."""
+    steps = [step for step in within(pipeline) if isinstance(step, RerankBETR)]
+    if not steps:
+        return None
+    found = steps[-1].calibration()
+    return {"a": found.a, "u": dict(zip(GRADES, found.u.tolist(), strict=True))}

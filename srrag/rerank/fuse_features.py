@@ -25,7 +25,6 @@ from srrag.index.opened import open_sparse
 from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import study_numbers
 from srrag.rerank.feature_weights import PACKAGED, FeatureWeights, read_weights_file
 from srrag.rerank.maxsim import (
     QuestionTokens,
@@ -34,7 +33,7 @@ from srrag.rerank.maxsim import (
     question_tokens,
     token_weights,
 )
-from srrag.rerank.reranker import rank_hits
+from srrag.rerank.reranker import rank_hits, study_numbers
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -19,8 +19,7 @@ from srrag.core.step import Place
 from srrag.core.units import open_units
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import best_of_documents
-from srrag.rerank.reranker import Reranker, Score
+from srrag.rerank.reranker import Reranker, Score, best_of_documents
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder

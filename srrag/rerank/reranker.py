@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.algo.best_places import best_places
 from srrag.algo.rrf import rank_scores
 from srrag.core.grades import check_grades, counted_as
 from srrag.core.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
@@ -20,6 +21,7 @@ from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 
+Floats = npt.NDArray[np.float64]
 Score = Callable[[pa.Table, pa.Array, Offsets], npt.NDArray[Any]]
 """Returns a score for each hit, from the questions, the unit ids of all hits, and their offsets."""
 
@@ -108,3 +110,17 @@ def rank_hits(ids: pa.Array, scores: npt.NDArray[Any], offsets: Offsets, keep: i
     names, (keys,) = codes([ids])
     ranking = rank_scores(rows, keys, scores, decimals=SCORE_DECIMALS)
     return pack_ranking(ranking, names, len(offsets) - 1, keep)
+
+
+def study_numbers(units: Units, ids: pa.Array) -> Ints:
+    """The number of each window's study: its document, or all documents of its PMID.
+
+    Passages of one article may be indexed as documents of their own; their PMID joins them.
+    """
+    return units.window_studies[units.rows(ids.to_pylist())].astype(np.int64)
+
+
+def best_of_documents(scores: Floats, rows: Ints, units: Units, ids: pa.Array) -> Floats:
+    """The best score of each hit's document among the question's hits, (hits,)."""
+    best: Floats = scores[best_places(scores, rows, study_numbers(units, ids))]
+    return best

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.pool import Reduce
-from srrag.core.hits import Ints, ranks
+from srrag.algo.pool import Reduce, pool
+from srrag.core.hits import Ints, codes, pack_flat, ranks, unpack_hits
 from srrag.core.pipeline import Pipeline, PipelineSlice, added, chain
 from srrag.core.rows import with_columns
 from srrag.core.schema import FOUND, HITS, QUESTIONS, REJECT, empty_value
 from srrag.core.step import Function, Place, Step
-from srrag.core.units import open_units
-from srrag.retrieve.pool import PoolHits, PoolKey, check_pool, pool_lists
+from srrag.core.units import Units, open_units
 
 Against = Literal["branch", "question", "both"]
+PoolKey = Literal["unit", "document", "pmid"]
 QUESTION = "question"
 """The branch of the question in its own words."""
 ALL_GRADES = "all"
@@ -34,10 +34,13 @@ class SearchBranches(Step):
     branch`) or the question's (`question`). BioGen reranks each branch against itself, pools by
     PubMed article with the highest score, and reranks no more (sections 7.1 and 8.1). With `both` a
     branch chooses its hits against itself, and then these are scored against the question, since
-    scores against different texts do not compare well. `key`, `reduce` and `keep` are those of
-    PoolHits. `branches` is "" for the question alone. Blank and repeated texts are not searched.
-    The columns that `search` and `rerank` write stay inside; `found` says which branches found each
-    window, with rank and score. A branch that is rejected rejects its question.
+    scores against different texts do not compare well. Each `key` counts once, as its best
+    window: the window (`unit`), the corpus's own document, or the PubMed article (`pmid`; a
+    document without a PMID counts by its own id). `reduce` says how to join the scores of a key
+    (see `srrag.algo.pool`), and the best `keep` go on; 0 keeps all. `branches` is "" for the
+    question alone. Blank and repeated texts are not searched. The columns that `search` and
+    `rerank` write stay inside; `found` says which branches found each window, with rank and score.
+    A branch that is rejected rejects its question.
     """
 
     search: Pipeline
@@ -55,9 +58,11 @@ class SearchBranches(Step):
     def __post_init__(self) -> None:
         """Raise ValueError if the inner steps do not fit together, or a setting is unknown."""
         object.__setattr__(self, "rerank", chain(self.rerank))
-        check_pool(self.key, self.reduce, self.keep)
-        if self.against not in get_args(Against):
-            raise ValueError(f"against is {self.against!r}: it can be branch, question or both")
+        for name, known in (("against", Against), ("key", PoolKey), ("reduce", Reduce)):
+            if (given := getattr(self, name)) not in get_args(known):
+                raise ValueError(f"{name} is {given!r}: it can be {', '.join(get_args(known))}")
+        if self.keep < 0:
+            raise ValueError(f"keep is {self.keep}: a number of windows, or 0 for all")
         if not self.search.rank or self.search.answer:
             raise ValueError("search: a pipeline with `rank` and without `answer` is needed")
         have = set(self.search.writes.names)
@@ -94,7 +99,7 @@ class SearchBranches(Step):
     def needs(self) -> tuple[str, ...]:
         """What the inner steps and the pool need."""
         inner = [name for step in (self.search, *self.rerank) for name in step.needs()]
-        return tuple(dict.fromkeys([*inner, *self._pool().needs()]))
+        return tuple(dict.fromkeys([*inner, *([] if self.key == "unit" else [self.units])]))
 
     def identity(self) -> dict[str, Any]:
         """The identities of the inner steps."""
@@ -119,7 +124,7 @@ class SearchBranches(Step):
                     found = rerank(_worded(kept, questions))
             lists = found[ranked].combine_chunks()
             by_branch = _by_branch(lists, names, owners)
-            pooled = pool_lists(*by_branch, batch.num_rows, units, self._pool())
+            pooled = self._pooled(*by_branch, batch.num_rows, units)
             finds = _finds(lists, names, owners, batch.num_rows)
             rejects = _rejects(batch, found, owners)
             kept = batch.drop_columns(["reject"])
@@ -132,10 +137,30 @@ class SearchBranches(Step):
     def _after(self) -> PipelineSlice:
         return PipelineSlice(steps=self.rerank, before=self.search.steps)
 
-    def _pool(self) -> PoolHits:
-        return PoolHits(
-            hits=("hits",), key=self.key, reduce=self.reduce, keep=self.keep, units=self.units
+    def _pooled(
+        self, lists: list[pa.ChunkedArray], rows: list[Ints], num_rows: int, units: Units | None
+    ) -> pa.Array:
+        """Pool HITS columns, whose lists belong to these rows, into a HITS column of `num_rows`."""
+        columns = [unpack_hits(column) for column in lists]
+        sizes = [np.diff(offsets) for _, _, offsets in columns]
+        ids = pa.concat_arrays([found for found, _, _ in columns])
+        names = ids
+        if units is not None:
+            named = units.document_keys if self.key == "document" else units.article_keys
+            names = named(ids.to_pylist())
+        _, (key,) = codes([names])
+        pooled = pool(
+            np.concatenate([np.repeat(r, n) for r, n in zip(rows, sizes, strict=True)]),
+            np.repeat(np.arange(len(sizes)), [int(size.sum()) for size in sizes]),
+            key,
+            np.concatenate([ranks(size) for size in sizes]),
+            np.concatenate([scores for _, scores, _ in columns]),
+            reduce=self.reduce,
         )
+        kept = pooled.rank <= (self.keep or len(pooled.rank))
+        offsets = np.searchsorted(pooled.query[kept], np.arange(num_rows + 1))
+        found = ids.take(pa.array(pooled.find[kept]))
+        return pack_flat(found, pooled.score[kept], pooled.rank[kept], offsets)
 
     def _branches(self, batch: pa.Table) -> tuple[list[str], Ints, list[str]]:
         """The name, the row and the text of each branch, row by row."""

@@ -16,7 +16,7 @@ from srrag.core.step import Function, Place, within
 from srrag.core.units import Units, open_units
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
-from srrag.rerank.betr_terms import terms_of
+from srrag.rerank.betr import terms_of
 from srrag.retrieve.questions import question_table
 from srrag.runner.engines import engines_of
 from srrag.serve.batcher import Ticket

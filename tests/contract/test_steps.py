@@ -57,11 +57,8 @@ from srrag.model.filter import Base, Decision, Fusion
 from srrag.reading.vocabulary import Vocabulary
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.retrieve.branches import SearchBranches
-from srrag.retrieve.fuse import FuseRanks
-from srrag.retrieve.fuse_scores import FuseScores
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.iterate import IterateRetrieval
-from srrag.retrieve.pool import PoolHits
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.runner.part import live
@@ -168,7 +165,6 @@ def examples(
     ontology = factory.make(config["schema"], "schema")
     apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde())
     add_examples(found, apart, question_table(QUESTIONS), at)
-    found[FuseScores] = Example(FuseScores(), found[FuseRanks].table, at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)
@@ -218,16 +214,13 @@ def weighed(table: pa.Table) -> pa.Table:
 
 
 def add_branches(found: dict[type[Step], Example], at: Place) -> None:
-    """A search of several wordings, and a pool of two lists."""
+    """A search of several wordings."""
     versions = [["What is an ankle?"], [], [" ", "Tendon pain and exercise"], ["Moon"]]
     table = question_table(QUESTIONS)
     worded = table.append_column("reformulations", pa.array(versions, pa.list_(pa.string())))
     search = Pipeline(rank=(SearchSparse(k=5, into="hits"),))
     branches = SearchBranches(search=search, key="document")
     found[SearchBranches] = Example(branches, worded, at)
-    for name in ("one", "two"):
-        table = SearchSparse(k=8, into=name).open(at)(table)
-    found[PoolHits] = Example(PoolHits(hits=("one", "two"), reduce="rrf"), table, at)
 
 
 def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None:

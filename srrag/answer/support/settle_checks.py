@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -57,14 +56,6 @@ def veto(text: str, sources: Sequence[str]) -> str:
 
 
 LOST_LEAD = "The answer that was written could not be supported by the papers that it cites."
-FAULTS = {
-    "partial": "said more than what was cited",
-    "none": "not stated by what was cited",
-    "contradicted": "contradicted by what was cited",
-    LINK: "with an address or a telephone number",
-    READER: "addressed to the reader",
-}
-"""Why a sentence does not stand as written, in words for the reader."""
 REVISES = (
     "answer", "sentences", "state", "verdict", "choice", "answer_note", "missing", "findings",
 )  # fmt: skip
@@ -260,16 +251,3 @@ def correction(
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def support_line(unsupported: Sequence[Row]) -> str:
-    """A line for the reader on what was left out and why, "" for nothing.
-
-    What was put right needs no line: the reader sees it as the papers state it.
-    """
-    faults = Counter(each["fault"] for each in unsupported if not each["repaired"])
-    listed = [
-        f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
-        for fault, count in faults.most_common()
-    ]
-    return f"Left out: {'; '.join(listed)}." if listed else ""

@@ -8,8 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from srrag.answer.clinical.summary import clinical_reading
-from srrag.answer.provenance import StepTime, step_times
-from srrag.answer.record import AnswerRecord
+from srrag.answer.record import AnswerRecord, StepTime, step_times
 from srrag.core.units import Units
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.retrieve.passages import FoundPassage, found_passages

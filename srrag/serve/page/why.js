@@ -15,7 +15,7 @@ const STEPS = {
   EncodeTexts: "Made-up passages read", FindAnchors: "People, treatment and outcome recognised",
   DecomposeQuestion: "Question taken apart", WriteHyde: "Passages made up to search with",
   WriteRationale: "Reasons thought through", Reformulate: "Question put in other words",
-  SearchBranches: "Each wording searched, finds pooled", PoolHits: "Finds pooled by paper",
+  SearchBranches: "Each wording searched, finds pooled",
   RescoreDense: "Papers compared by meaning", GatherDocuments: "Passages of each paper gathered",
   SummariseDocuments: "Papers summarised", SelectBullets: "Sentences chosen",
   ComposeParagraph: "Answer written",

@@ -15,8 +15,7 @@ from srrag.core.schema import HITS, RANKED_FINDINGS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import best_of_documents
-from srrag.rerank.reranker import rank_hits
+from srrag.rerank.reranker import best_of_documents, rank_hits
 from srrag.systems.ideprag.attention_scores import FORMS, Form, attention_scores
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
 

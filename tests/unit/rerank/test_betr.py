@@ -13,8 +13,7 @@ from srrag.core.hits import FoundWindows
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint
 from srrag.core.step import Function, Place, Step
-from srrag.rerank.betr import RerankBETR, scorer
-from srrag.rerank.betr_terms import terms_of
+from srrag.rerank.betr import RerankBETR, scorer, terms_of
 from srrag.rerank.fuse_features import FuseFeatures
 from srrag.rerank.maxsim import RerankMaxSim
 from tests.unit.index.tables import uid

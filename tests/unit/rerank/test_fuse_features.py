@@ -17,8 +17,8 @@ from srrag.core.units import Units
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.rerank.betr import scorer
-from srrag.rerank.documents import study_numbers
 from srrag.rerank.fuse_features import FuseFeatures
+from srrag.rerank.reranker import study_numbers
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.retrieve.search_sparse import SearchSparse

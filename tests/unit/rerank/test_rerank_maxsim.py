@@ -15,8 +15,8 @@ from srrag.index.encode import EncodeWindows
 from srrag.index.tokens import BuildTokenIndex
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
-from srrag.rerank.documents import study_numbers
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
+from srrag.rerank.reranker import study_numbers
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.search_dense import SearchDense
 from srrag.storage.store import Store

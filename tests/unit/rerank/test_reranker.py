@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.units import Units
 from srrag.rerank.maxsim import RerankMaxSim
-from srrag.rerank.reranker import rank_tracks
+from srrag.rerank.reranker import rank_tracks, study_numbers
+from srrag.storage.store import Store
 
 
 def test_each_track_keeps_its_own_best() -> None:
@@ -29,3 +33,15 @@ def test_tracks_are_a_partition_of_grades() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             RerankMaxSim(tracks=wrong)
+
+
+def test_a_pmid_joins_documents(sample_root: Path) -> None:
+    """The sample's documents have PMIDs of their own, or none: then the document's id counts."""
+    units = Units(Store(sample_root).artifacts("default")["units"])
+    ids = units.units["unit_id"].combine_chunks()
+    numbers = study_numbers(units, ids).tolist()
+    documents = units.units["doc_id"].to_pylist()
+    pmid = dict(zip(*(units.documents[n].to_pylist() for n in ("doc_id", "pmid")), strict=True))
+    names = [pmid[each] or each for each in documents]
+    assert len(set(zip(names, numbers, strict=True))) == len(set(names)) == len(set(numbers))
+    assert len(study_numbers(units, pa.array([], pa.string()))) == 0

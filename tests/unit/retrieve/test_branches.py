@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,6 @@ from srrag.core.step import Place
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.rerank.reranker import Reranker
 from srrag.retrieve.branches import SearchBranches
-from srrag.retrieve.pool import PoolHits
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.storage.store import Store
@@ -177,15 +175,9 @@ def test_settings_that_do_not_work(fields: dict[str, Any], hint: str) -> None:
         step(**fields)
 
 
-def test_pooled_lists_of_two_searches(place: Place, tmp_path: Path) -> None:
-    table = asked(("taping of ankles", []), ("zinc", []))
-    for name, k in (("one", 1), ("two", 3)):
-        table = SearchSparse(k=k, into=name).open(place)(table)
+def test_the_ways_to_pool(place: Place) -> None:
     for reduce in ("max", "sum", "rrf"):
-        made = PoolHits(hits=("one", "two"), reduce=reduce, keep=2)  # type: ignore[arg-type]
-        first, second = made.open(place)(table)["hits"].to_pylist()
-        assert len(first) == 2
-        assert len(second) == 1
-        assert [hit["rank"] for hit in first] == [1, 2]
-    with pytest.raises(ValueError, match="at least one"):
-        PoolHits(hits=())
+        (row,) = rows(
+            step(reduce=reduce, keep=1), place, ("taping of ankles", ["bracing athletes", "zinc"])
+        )
+        assert [hit["rank"] for hit in row["hits_pooled"]] == [1]

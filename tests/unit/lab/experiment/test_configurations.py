@@ -118,7 +118,7 @@ def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
     assert str(caught.value).startswith("sweep.betr_no_colbert=")
     made = expanded(sample_root, *asked, *left, "sweep.rows.srrag_no_colbert=null")
     assert [row.name for row in made] == [
-        "bm25", "dense", "graph", "hybrid", "hybrid_weighted", "hybrid_graph", "hybrid_maxsim",
+        "bm25", "dense", "graph", "hybrid", "hybrid_graph", "hybrid_maxsim",
     ]  # fmt: skip
 
 
