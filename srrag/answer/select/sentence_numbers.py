@@ -32,21 +32,37 @@ def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:
     """Papers for a prompt: a line that says what each is, its title as sentence 0, its sentences.
 
     Every text is a JSON string on a line of its own, so that none can pass for another line.
-    Headings keep their place in the count, but have no number to be cited by.
+    Headings keep their place in the count, but have no number to be cited by. Another passage of a
+    paper says so, and repeats neither its title nor what was shown of it.
     """
+    first: dict[str, int] = {}
+    shown: set[tuple[str, str]] = set()
     for number, item in enumerate(evidence, 1):
-        grade = item["grade"]
-        known = [
-            str(item["year"]) if item["year"] else "",
-            f"grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "",
-            "PROTOCOL, NO RESULTS" if has_no_results(item["title"], item["text"]) else "",
-        ]
-        yield "; ".join([f"Paper {number}", *filter(None, known)])
-        if item["title"]:
-            yield f"[{number}.{TITLE}] {quoted(item['title'])}"
+        if whole := first.get(item["doc_id"]):
+            yield f"Paper {number}; more of paper {whole}"
+        else:
+            yield from _head(number, item)
+        if item["doc_id"]:
+            first.setdefault(item["doc_id"], number)
         for place, (start, end) in enumerate(sentence_spans(item["text"]), 1):
             text = " ".join(item["text"][start:end].split())
+            if whole and (item["doc_id"], text) in shown:
+                continue
+            shown.add((item["doc_id"], text))
             yield quoted(text) if text.startswith("#") else f"[{number}.{place}] {quoted(text)}"
+
+
+def _head(number: int, item: Row) -> Iterator[str]:
+    """The line that says what a paper is, and its title."""
+    grade = item["grade"]
+    known = [
+        str(item["year"]) if item["year"] else "",
+        f"grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "",
+        "PROTOCOL, NO RESULTS" if has_no_results(item["title"], item["text"]) else "",
+    ]
+    yield "; ".join([f"Paper {number}", *filter(None, known)])
+    if item["title"]:
+        yield f"[{number}.{TITLE}] {quoted(item['title'])}"
 
 
 def number_of_sentences(evidence: Sequence[Row]) -> dict[tuple[int, str], str]:

@@ -31,6 +31,15 @@ def test_sentences_are_numbered_and_headings_are_not() -> None:
     ]
 
 
+def test_another_passage_of_a_paper_is_no_other_paper() -> None:
+    windows = [{**papers()[0], "doc_id": "d"}, {**papers()[1], "doc_id": "e"}]
+    text = "Function rose.\n\n## Conclusion\n\nIt helps. Costs rose."
+    more = {**papers()[0], "evidence_id": "c", "doc_id": "d", "text": text}
+    told = list(paper_lines([*windows, more]))
+    assert told[-2:] == ["Paper 3; more of paper 1", '[3.4] "Costs rose."']
+    assert cited(["3.4"], [*windows, more]).evidence_ids == ["c"]
+
+
 def test_a_number_is_the_place_of_its_sentence() -> None:
     evidence = papers()
     found = cited(["1.5", "[1.2]", "1.5"], evidence)
