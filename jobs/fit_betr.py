@@ -9,7 +9,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
-from srrag.lab.experiment.fit_betr import FIXED, SETTINGS, PairFit, candidates, fit_pairs
+from srrag.lab.experiment.fit_betr import SETTINGS, PairFit, candidates, fit_pairs
 from srrag.lab.experiment.gold_pairs import default_out, make_pairs, uncalibrated
 from srrag.lab.experiment.running import Running
 from srrag.lab.train.betr.features import FeatureSettings
@@ -56,7 +56,7 @@ def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
     if train["workers"] and not hasattr(runner, "connect"):
         raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
     try:
-        grid = candidates(train["objective"], train["tau"], **{name: train[name] for name in FIXED})
+        grid = candidates(train["objective"], train["tau"], train["sigma_a"])
         settings = PairFit(candidates=grid, **{name: train[name] for name in SETTINGS})
     except ValueError as error:
         raise UsageError(str(error)) from error

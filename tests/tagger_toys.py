@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
+from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.model.encoder import model_path
 
 WORDS = {
@@ -63,3 +65,16 @@ def tiny_encoder(folder: Path, kind: str = "bert") -> Path:
     AutoModel.from_config(config).save_pretrained(folder)
     shutil.copyfile(Path(model_path("minilm")) / "tokenizer.json", folder / "tokenizer.json")
     return folder
+
+
+def toy_plain(folder: Path) -> dict[str, Any]:
+    """A training of two epochs on 40 abstracts, as plain values."""
+    crowd = write_abstracts(folder / "crowd.jsonl", 40)
+    settings = TaggerSettings(
+        encoder=str(tiny_encoder(folder / "encoder")), epochs=2, learning_rate=0.01,
+        head_factor=1, batch_tokens=512, window=32, context=4, frozen_layers=0,
+    )  # fmt: skip
+    return TaggerTask(
+        crowd=str(crowd), fingerprint=fingerprint_of(read_abstracts(crowd)), settings=settings,
+        share=0.2, split_seed=0, seed=0, device="cpu", state=str(folder / "state"),
+    ).plain()  # fmt: skip

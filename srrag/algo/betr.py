@@ -244,37 +244,3 @@ def _ascent(gradient: Floats, hessian: Floats) -> Floats:
 def project(theta: Floats) -> Floats:
     """The nearest θ with δ ≥ 0."""
     return np.concatenate([theta[:1], np.maximum(theta[1:], 0.0)])
-
-
-@dataclass(frozen=True)
-class AdamState:
-    """Adam's state after an epoch (Kingma and Ba 2015): (α, ρ), δ = softplus(ρ), and moments."""
-
-    point: Floats
-    mean: Floats
-    square: Floats
-    epoch: int
-
-    @property
-    def theta(self) -> Floats:
-        """The parameters θ."""
-        return np.concatenate([self.point[:1], np.logaddexp(0.0, self.point[1:])])
-
-
-def adam_start() -> AdamState:
-    """Start at α = 0 and ρ = 0, that is at a = 1 and δ = ln 2 each."""
-    zero = np.zeros(NUM_PARAMETERS)
-    return AdamState(zero, zero, zero, 0)
-
-
-def adam_step(state: AdamState, gradient: Floats, learning_rate: float) -> AdamState:
-    """One full-batch step uphill from the gradient by θ. β = (.9, .999), ε = 1e-8."""
-    from scipy.special import expit
-
-    chained = gradient * np.concatenate([[1.0], expit(state.point[1:])])
-    epoch = state.epoch + 1
-    mean = 0.9 * state.mean + 0.1 * chained
-    square = 0.999 * state.square + 0.001 * chained**2
-    scaled = np.sqrt(square / (1 - 0.999**epoch)) + 1e-8
-    point = state.point + learning_rate * mean / (1 - 0.9**epoch) / scaled
-    return AdamState(point, mean, square, epoch)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import ray.cloudpickle
 
 import jobs.train_filter
-import tests.ray.checkpoints
 from srrag.config.compose import configure
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.filter.training import run_plain
 from srrag.model.filter import Base
 from srrag.runner.ray.train import train_on_ray
-from tests.ray.checkpoints import wait_until_heard
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -57,39 +51,6 @@ def test_parted_weights_learn_what_whole_ones_do(plain: dict[str, Any], tmp_path
     # A key's bias moves no attention: its gradient is noise, which Adam scales up.
     names = [name for name in right if not name.endswith("key.bias")]
     assert all(np.allclose(left[name], right[name], atol=5e-3) for name in names)
-
-
-def dies_once(config: dict[str, Any], group: Any) -> dict[str, Any]:
-    """Train, but kill this worker after its second checkpoint, the first time."""
-    marker, report = Path(config["marker"]), group.report
-    resumed = group.restore()
-
-    def dying(metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        report(metrics, state)
-        if state["done"] == 2 and not marker.exists():
-            marker.touch()
-            wait_until_heard(Path(config["folder"]))
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    group.report = dying
-    found = run_plain(config["task"], group)
-    return {**found, "resumed_at": resumed["done"] if resumed else 0}
-
-
-# One on Ray is killed in test_fit_betr.py, this training in unit/train/test_filter_training.py.
-@pytest.mark.rounds
-def test_a_killed_worker_goes_on_from_a_checkpoint(plain: dict[str, Any], tmp_path: Path) -> None:
-    undisturbed = run_plain({**plain, "state": str(tmp_path / "undisturbed")})
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    ray.cloudpickle.register_pickle_by_value(tests.ray.checkpoints)
-    config = {"task": plain, "marker": str(tmp_path / "died"), "folder": str(tmp_path / "dying")}
-    found = train_on_ray(dies_once, config, workers=1, folder=tmp_path, name="dying")
-    ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    ray.cloudpickle.unregister_pickle_by_value(tests.ray.checkpoints)
-    assert (tmp_path / "died").exists()
-    # A crash may lose the last checkpoint that was reported, but not the one before.
-    assert found["resumed_at"] in (1, 2)
-    assert np.allclose(found["logits"], undisturbed["logits"], atol=1e-5)
 
 
 def test_folds_are_trials_and_the_result_is_that_of_one_process(

@@ -30,9 +30,8 @@ from srrag.lab.train.betr.fit import (
 )
 from srrag.lab.train.betr.pair_file import PairFile, contradictions, read_pairs
 from srrag.lab.train.betr.pairs import Origin
-from srrag.lab.train.betr.report import check_wandb, log_to_wandb, table_1, write_report
+from srrag.lab.train.betr.report import table_1, write_report
 from srrag.lab.train.betr.select import FitOutcome, Fitter, choose_and_fit
-from srrag.lab.train.group import Alone
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 
@@ -50,32 +49,26 @@ class PairFit:
     num_queries: int | None = None
     reranker: str | None = None
     validation_share: float = 0.2
-    refit: bool = True
     level: float = 0.9
     draws: int = 2000
     seed: int = 42
     workers: int = 0
-    wandb: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation_share < 1:
             raise ValueError(f"train.validation_share={self.validation_share} is outside 0…1")
         if not 0 < self.level < 1:
             raise ValueError(f"train.level={self.level} is outside 0…1")
-        if self.wandb:
-            check_wandb()
 
 
 SETTINGS = tuple(each.name for each in dataclasses.fields(PairFit) if each.name != "candidates")
-FIXED = ("sigma_a", "solver", "learning_rate", "epochs", "patience")
-"""Settings that all candidates share."""
 
 
-def candidates(objective: Any, tau: Any, **fixed: Any) -> list[BetrSettings]:
+def candidates(objective: Any, tau: Any, sigma_a: Any) -> list[BetrSettings]:
     """Every objective with every τ (each a value or a list); ValueError names the setting."""
     objectives, taus = (each if isinstance(each, list) else [each] for each in (objective, tau))
     found = [
-        BetrSettings(objective=o, tau=t + 0.0 if isinstance(t, int) else t, **fixed)
+        BetrSettings(objective=o, tau=t + 0.0 if isinstance(t, int) else t, sigma_a=sigma_a)
         for o, t in itertools.product(objectives, taus)
     ]
     if not found:
@@ -92,8 +85,8 @@ def fit_pairs(
     facts = _described(file, settings, command)
     tasks = [_task(settings, file, facts["num_queries"], each) for each in settings.candidates]
     fits = _fitter(settings.workers, runner, file, out / "state")
-    outcome = choose_and_fit(file, tasks, fits, refit=settings.refit)
-    certain = _intervals(settings, file, outcome)
+    outcome = choose_and_fit(file, tasks, fits)
+    certain = _intervals(settings, file, outcome, facts["num_queries"])
     curve = (outcome.held_out or outcome.fit).curve
     parts = {"share": settings.validation_share, "seed": settings.seed}
     facts |= {
@@ -103,8 +96,6 @@ def fit_pairs(
     }
     split = _split_table(file, outcome)
     stated = write_report(out, outcome.fit, certain, outcome.settings, facts, split, curve)
-    if settings.wandb:
-        log_to_wandb(out, stated, curve)
     say(table_1(outcome.fit, certain))
     return _summary(outcome, stated) | {"metrics": {"validation_loss": _loss(file, outcome)}}
 
@@ -161,7 +152,7 @@ def _task(fit: PairFit, file: PairFile, num_queries: int, settings: BetrSettings
 def _fitter(workers: int, runner: Runner, file: PairFile, state: Path) -> Fitter:
     """Fits in this process, or on Ray: trials for the candidates, workers for the last one."""
     if not workers:
-        here = functools.partial(_fit_here, file=file, state=state)
+        here = functools.partial(run_task, file=file)
         return Fitter(lambda tasks: [here(task) for task in tasks], here)
     from srrag.runner.ray.train import train_on_ray
     from srrag.runner.ray.tune import tune_on_ray
@@ -181,16 +172,14 @@ def _fitter(workers: int, runner: Runner, file: PairFile, state: Path) -> Fitter
     return Fitter(compare, train)
 
 
-def _fit_here(task: BetrTask, *, file: PairFile, state: Path) -> Fit:
-    return run_task(task, Alone(state / f"{fingerprint(task.plain())}.json"), file)
-
-
-def _intervals(settings: PairFit, file: PairFile, outcome: FitOutcome) -> Certainty:
-    """Intervals from the queries that the parameters were fitted to."""
+def _intervals(
+    settings: PairFit, file: PairFile, outcome: FitOutcome, num_queries: int
+) -> Certainty:
+    """Intervals from all queries, as the parameters were fitted to them."""
     return certainty(
-        file.pairs.select(outcome.fitted),
+        file.pairs,
         outcome.settings,
-        outcome.num_queries,
+        num_queries,
         level=settings.level,
         num_draws=settings.draws,
         seed=settings.seed,
@@ -208,8 +197,6 @@ def _split_counts(outcome: FitOutcome) -> dict[str, Any]:
     return {
         "training_queries": int(outcome.training.sum()),
         "validation_queries": int((~outcome.training).sum()),
-        "fitted_queries": int(outcome.fitted.sum()),
-        "fitted_num_queries": outcome.num_queries,
     }
 
 

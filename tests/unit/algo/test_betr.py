@@ -11,8 +11,6 @@ from srrag.algo.betr import (
     Floats,
     Objective,
     Pairs,
-    adam_start,
-    adam_step,
     biases,
     log_likelihood,
     make_pairs,
@@ -147,39 +145,6 @@ def test_pairs_that_one_side_always_wins_have_an_optimum() -> None:
 
 def test_projection() -> None:
     assert project(np.array([-1.0, 0.5, -0.2, 0.0, 3.0])).tolist() == [-1, 0.5, 0, 0, 3]
-
-
-def test_adam_by_hand() -> None:
-    """The first step is the learning rate in the direction of each gradient's sign."""
-    start = adam_start()
-    assert start.theta.tolist() == pytest.approx([0, *[math.log(2)] * 4])
-    step = adam_step(start, np.array([2.0, -1.0, 0.5, -3.0, 1e-3]), 0.05)
-    assert step.point.tolist() == pytest.approx([0.05, -0.05, 0.05, -0.05, 0.05], rel=1e-4)
-    assert step.theta[1] == pytest.approx(math.log(1 + math.exp(-0.05)), rel=1e-4)
-
-
-def test_adam_is_that_of_pytorch() -> None:
-    import torch
-
-    objective = Objective(kind="paper", num_queries=40, tau=1.0)
-    pairs = random_pairs(4)
-    state = adam_start()
-    point = torch.zeros(5, dtype=torch.float64, requires_grad=True)
-    theirs = torch.optim.Adam([point], lr=0.05)
-    u_pos, u_neg = torch.tensor(pairs.cell // 5).long(), torch.tensor(pairs.cell % 5).long()
-    weight = torch.tensor(pairs.weight[pairs.query])
-    for _ in range(80):
-        gradient = objective.evaluate(state.theta, pairs, no_sum)[1]
-        state = adam_step(state, gradient, 0.05)
-        theirs.zero_grad()
-        delta = torch.nn.functional.softplus(point[1:])
-        u = torch.cat([torch.zeros(1), -torch.cumsum(delta, 0)])
-        margin = point[0].exp() * torch.tensor(pairs.delta_s) + u[u_pos] - u[u_neg]
-        likelihood = (weight * torch.nn.functional.logsigmoid(margin)).sum() / 40
-        loss = -likelihood + (delta**2).sum() / 2 + point[0] ** 2 / 50
-        loss.backward()  # type: ignore[no-untyped-call]
-        theirs.step()
-    assert np.allclose(state.point, point.detach().numpy(), atol=1e-9)
 
 
 @pytest.mark.parametrize(

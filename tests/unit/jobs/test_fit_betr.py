@@ -67,14 +67,6 @@ def test_one_candidate_is_fitted_to_every_query(pairs: Path) -> None:
     assert more["u"]["E"] > whole["u"]["E"]
 
 
-def test_adam_reports_its_gap(pairs: Path) -> None:
-    summary = fitted(
-        f"train.pairs={pairs}", "train.objective=paper", "train.tau=1", "train.solver=adam"
-    )
-    assert summary["solver_gap"] > 0.01
-    assert summary["settings"]["epochs"] == 80
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

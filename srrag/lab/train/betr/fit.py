@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import (
     GRADES,
-    AdamState,
     Floats,
     Kind,
     Objective,
     Pairs,
-    adam_start,
-    adam_step,
     biases,
     log_likelihood,
     solve_exact,
@@ -26,29 +23,20 @@ from srrag.algo.betr_intervals import Draws, draw, intervals
 from srrag.lab.train.betr.pair_file import PairFile, read_pairs
 from srrag.lab.train.group import Alone, Group
 
-CHECKPOINT_EPOCHS = 10
-
 
 @dataclass(frozen=True, kw_only=True)
 class BetrSettings:
-    """Settings of a fit of BETR; the defaults are from SR-RAG, Table S3."""
+    """Settings of a fit of BETR; `sigma_a` is that of SR-RAG, Table S3."""
 
     objective: Kind = "posterior"
     tau: float = 1.0
     sigma_a: float = 5.0
-    solver: Literal["exact", "adam"] = "exact"
-    learning_rate: float = 0.05
-    epochs: int = 80
-    patience: int = 0
-    """Adam stops after so many epochs without a lower validation loss; 0: never."""
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
         if self.objective not in ("paper", "posterior"):
             raise ValueError(f"train.objective={self.objective}: one of paper, posterior")
-        if self.solver not in ("exact", "adam"):
-            raise ValueError(f"train.solver={self.solver}: one of exact, adam")
-        for name in ("tau", "sigma_a", "learning_rate", "epochs"):
+        for name in ("tau", "sigma_a"):
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and 0 < value < np.inf):
@@ -69,7 +57,7 @@ class Fit:
     objective: float
     gap: float
     curve: list[dict[str, float]]
-    """By epoch (step of the exact solver): objective, train_loss, validation_loss if there is."""
+    """By step of the solver: objective, train_loss, validation_loss if there is."""
     validation_loss: float | None
 
     @property
@@ -114,7 +102,7 @@ def fit(
     group = group or Alone()
     sizes = np.array([pairs.num_queries, validation.num_queries if validation else 0], float)
     run = _Run(pairs, validation, settings.to(num_queries), group, group.total(sizes))
-    return run.exact() if settings.solver == "exact" else run.adam(settings)
+    return run.solve()
 
 
 @dataclass(frozen=True)
@@ -129,29 +117,16 @@ class _Run:
     def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
         return self.objective.evaluate(theta, self.pairs, self.group.total)
 
-    def exact(self) -> Fit:
+    def solve(self) -> Fit:
         optimum = solve_exact(self.evaluate)
         curve = [self.figures(theta, n) for n, theta in enumerate(optimum.path)]
-        return self.result(optimum.theta, curve, optimum.gain)
+        value, held = self.evaluate(optimum.theta)[0], self.validation
+        loss = None if held is None else self.loss(optimum.theta, held, self.sizes[1])
+        return Fit(optimum.theta.tolist(), value, optimum.gain, curve, loss)
 
-    def adam(self, settings: BetrSettings) -> Fit:
-        state, curve = adam_start(), []
-        if (saved := self.group.restore()) is not None:
-            state, curve = _unpack(saved["adam"]), saved["curve"]
-        value, gradient, _ = self.evaluate(state.theta)
-        while state.epoch < settings.epochs and not stalled(curve, settings.patience):
-            state = adam_step(state, gradient, settings.learning_rate)
-            value, gradient, _ = self.evaluate(state.theta)
-            curve.append(self.figures(state.theta, state.epoch, value))
-            if state.epoch % CHECKPOINT_EPOCHS == 0 or state.epoch == settings.epochs:
-                self.group.report(curve[-1], {"adam": _pack(state), "curve": curve})
-        gap = solve_exact(self.evaluate).value - value
-        return self.result(state.theta, curve, gap)
-
-    def figures(self, theta: Floats, step: int, value: float | None = None) -> dict[str, float]:
+    def figures(self, theta: Floats, step: int) -> dict[str, float]:
         """A point of the curve (Fig. 2): negative log loss, mean over queries that have pairs."""
-        if value is None:
-            value = self.evaluate(theta)[0]
+        value = self.evaluate(theta)[0]
         figures = {"epoch": step, "objective": value}
         likelihood = (value - self.objective.log_prior(theta)) / self.objective.likelihood_share
         figures["train_loss"] = -likelihood / max(1.0, float(self.sizes[0]))
@@ -161,32 +136,6 @@ class _Run:
 
     def loss(self, theta: Floats, pairs: Pairs, num_queries: float) -> float:
         return -log_likelihood(theta, pairs, self.group.total)[0] / max(1.0, float(num_queries))
-
-    def result(self, theta: Floats, curve: list[dict[str, float]], gap: float) -> Fit:
-        value = self.evaluate(theta)[0]
-        held = self.validation
-        loss = None if held is None else self.loss(theta, held, self.sizes[1])
-        return Fit(theta.tolist(), value, gap, curve, loss)
-
-
-def stalled(curve: Sequence[dict[str, float]], patience: int) -> bool:
-    """Whether the validation loss did not fall in the last `patience` epochs."""
-    losses = [point["validation_loss"] for point in curve if "validation_loss" in point]
-    return 0 < patience < len(losses) and min(losses[-patience:]) >= min(losses[:-patience])
-
-
-def _pack(state: AdamState) -> dict[str, Any]:
-    return {
-        "point": state.point.tolist(),
-        "mean": state.mean.tolist(),
-        "square": state.square.tolist(),
-        "epoch": state.epoch,
-    }
-
-
-def _unpack(saved: dict[str, Any]) -> AdamState:
-    point, mean, square = (np.array(saved[name]) for name in ("point", "mean", "square"))
-    return AdamState(point, mean, square, int(saved["epoch"]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 
 
 def plot_curve(path: Path, points: Sequence[Mapping[str, float]]) -> None:
-    """Draw training and validation loss by epoch (a step of the exact solver)."""
+    """Draw training and validation loss by epoch, or by step of BETR's solver."""
     figure = Figure(figsize=(4.6, 3.4), layout="constrained")
     axes = figure.add_subplot()
     named = (("train_loss", "training", BLUE), ("validation_loss", "validation", ORANGE))

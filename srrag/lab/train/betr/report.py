@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,29 +95,3 @@ def table_1(fit: Fit, certain: Certainty) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
-
-
-def check_wandb() -> None:
-    """Raise ValueError in one line if wandb is not installed."""
-    try:
-        import wandb  # noqa: F401
-    except ImportError:
-        raise ValueError(
-            "train.wandb=true: wandb is not installed; pip install 'srrag[wandb]'"
-        ) from None
-
-
-def log_to_wandb(
-    out: Path, stated: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
-) -> None:
-    """Log the curve, the parameters and the figures; offline unless WANDB_MODE says otherwise."""
-    import wandb
-
-    mode: Any = os.environ.get("WANDB_MODE", "offline")
-    run = wandb.init(project="srrag", job_type="fit_betr", dir=str(out), mode=mode)
-    run.config.update(dict(stated["settings"]))
-    for point in curve:
-        run.log(dict(point), step=int(point["epoch"]))
-    run.log({name: wandb.Image(str(out / f"{name}.png")) for name in ("curve", "grades")})
-    run.summary.update({"a": stated["parameters"]["a"], "u": stated["parameters"]["u"]})
-    run.finish()

@@ -24,14 +24,10 @@ class Fitter:
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """The chosen fit, and the queries it was fitted to."""
+    """The chosen settings, fitted to all queries, and the split that they were chosen on."""
 
     settings: BetrSettings
     fit: Fit
-    fitted: npt.NDArray[np.bool_]
-    """By query index: whether the query was part of the fit."""
-    num_queries: int
-    """|Q| of that fit."""
     training: npt.NDArray[np.bool_]
     """By query index: whether the query was in the training split."""
     held_out: Fit | None = None
@@ -39,10 +35,8 @@ class FitOutcome:
     compared: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
-def choose_and_fit(
-    file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter, *, refit: bool = True
-) -> FitOutcome:
-    """Compare the tasks on the held-out queries; fit the best to all queries if `refit`.
+def choose_and_fit(file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter) -> FitOutcome:
+    """Compare the tasks on the held-out queries, and fit the best to all queries.
 
     A single task needs no held-out queries; with too few queries, none are held out. Raises
     ValueError if several tasks have no held-out queries to compare on, or if no query is left to
@@ -51,7 +45,6 @@ def choose_and_fit(
     share, seed = tasks[0].share, tasks[0].seed
     training = split_queries(file.query_ids, share, seed)
     distinct, held = len(training), int((~training).sum())
-    everyone = np.ones(distinct, bool)
     if not 0 < held < distinct:
         if len(tasks) > 1:
             raise ValueError(
@@ -59,7 +52,7 @@ def choose_and_fit(
                 f"compares nothing; fix train.objective and train.tau, or change the share"
             )
         only = dataclasses.replace(tasks[0], share=0.0)
-        return FitOutcome(only.settings, fitter.fit(only), everyone, only.num_queries, everyone)
+        return FitOutcome(only.settings, fitter.fit(only), np.ones(distinct, bool))
     fits = fitter.compare(tasks)
     best = choose(fits)
     task, chosen = tasks[best], fits[best]
@@ -67,17 +60,8 @@ def choose_and_fit(
         {"objective": t.settings.objective, "tau": t.settings.tau, "loss": f.validation_loss}
         for t, f in zip(tasks, fits, strict=True)
     ]
-    if not refit:
-        num_queries = task.num_queries - held
-        fit, fitted = chosen, training
-        return FitOutcome(task.settings, fit, fitted, num_queries, training, chosen, compared)
-    settings = task.settings
-    if settings.solver == "adam":
-        # Train for the number of epochs at which validation stopped.
-        settings = dataclasses.replace(settings, epochs=len(chosen.curve), patience=0)
-    final = dataclasses.replace(task, settings=settings, share=0.0)
-    fit = fitter.fit(final)
-    return FitOutcome(settings, fit, everyone, task.num_queries, training, chosen, compared)
+    fit = fitter.fit(dataclasses.replace(task, share=0.0))
+    return FitOutcome(task.settings, fit, training, chosen, compared)
 
 
 def choose(fits: Sequence[Fit]) -> int:

@@ -6,39 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from srrag.lab.train.betr import fit as betr
-from srrag.lab.train.betr.pair_file import read_pairs
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder import training as encoder
 from srrag.lab.train.filter import training as evidence_filter
 from srrag.lab.train.tagger import training as tagger
-from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.model.filter import Base
 from tests import encoder_toys, tagger_toys
-from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 from tests.together import work_together
 from tests.unit.lab.train import filter_toys
-
-
-def test_betr(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.parquet"
-    pq.write_table(pairs_table(simulate_pairs(TABLE_1, num_queries=101)), path)
-    settings = betr.BetrSettings(objective="paper", solver="adam", epochs=40)
-    plain = betr.BetrTask(
-        pairs=str(path), fingerprint=read_pairs(path).fingerprint, settings=settings,
-        num_queries=101, share=0.2, seed=0,
-    ).plain()  # fmt: skip
-    alone = betr.run_plain(plain)
-    found = work_together(betr.run_plain, plain)
-    assert np.allclose(found["theta"], alone["theta"], rtol=0, atol=1e-6)
-    assert found["validation_loss"] == pytest.approx(alone["validation_loss"], abs=1e-6)
-    assert len(found["curve"]) == 40
 
 
 def test_the_filter(tmp_path: Path) -> None:
@@ -60,17 +39,9 @@ def test_the_filter(tmp_path: Path) -> None:
 
 
 def test_the_tagger(tmp_path: Path) -> None:
-    crowd = tagger_toys.write_abstracts(tmp_path / "crowd.jsonl", 40)
-    settings = TaggerSettings(
-        encoder=str(tagger_toys.tiny_encoder(tmp_path / "encoder")), epochs=2, learning_rate=0.01,
-        head_factor=1, batch_tokens=512, window=32, context=4, frozen_layers=0,
-    )  # fmt: skip
-    plain = TaggerTask(
-        crowd=str(crowd), fingerprint=fingerprint_of(read_abstracts(crowd)), settings=settings,
-        share=0.2, split_seed=0, seed=0, device="cpu", state=str(tmp_path / "two"),
-    ).plain()  # fmt: skip
+    plain = tagger_toys.toy_plain(tmp_path)
     alone = tagger.run_plain({**plain, "state": str(tmp_path / "alone")})
-    found = work_together(tagger.run_plain, plain)
+    found = work_together(tagger.run_plain, {**plain, "state": str(tmp_path / "two")})
     assert losses(found)[-1] == pytest.approx(losses(alone)[-1], rel=1e-3)
     assert found["held_out"]["token_macro_F1"] == pytest.approx(
         alone["held_out"]["token_macro_F1"], abs=0.02

@@ -21,15 +21,12 @@ from srrag.lab.train.betr.fit import (
     run_plain,
     run_task,
     split_queries,
-    stalled,
 )
 from srrag.lab.train.betr.pair_file import read_pairs
-from srrag.lab.train.group import Alone
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 PAPER = BetrSettings(objective="paper")
 POSTERIOR = BetrSettings(objective="posterior")
-ADAM = BetrSettings(objective="paper", solver="adam")
 NUM_QUERIES = 1310
 
 
@@ -72,22 +69,6 @@ def test_inverted_pairs_give_no_bias() -> None:
     assert (found.u[:, 1] == 0).all()
 
 
-@pytest.mark.parametrize("u", [TABLE_1, 0 * TABLE_1, -TABLE_1], ids=["planted", "flat", "inverted"])
-def test_adam_stopped_early_says_the_same_of_any_pairs(u: Floats) -> None:
-    """From softplus(0), 80 epochs end at steps of about .128 whatever the pairs say."""
-    found = fitted(u, ADAM)
-    assert np.allclose(found.theta[1:], 0.128, atol=0.006)
-    assert found.gap > 0.02
-    assert len(found.curve) == 80
-
-
-def test_adam_that_runs_on_reaches_the_optimum() -> None:
-    long = BetrSettings(objective="posterior", solver="adam", epochs=600)
-    found, exact = fitted(2 * TABLE_1, long), fitted(2 * TABLE_1, POSTERIOR)
-    assert -1e-9 <= found.gap < 1e-5
-    assert found.objective + found.gap == pytest.approx(exact.objective, abs=1e-9)
-
-
 def test_queries_without_pairs_count_in_the_paper_objective() -> None:
     pairs = simulate_pairs(TABLE_1, num_queries=200)
     few, many = (fit(pairs, None, PAPER, size) for size in (200, 400))
@@ -101,7 +82,7 @@ def test_the_curve_is_the_loss_of_training_and_validation() -> None:
     pairs = simulate_pairs(TABLE_1, num_queries=100)
     keep = np.arange(100) < 70
     train, held = pairs.select(keep), pairs.select(~keep)
-    for settings in (POSTERIOR, ADAM):
+    for settings in (POSTERIOR, PAPER):
         found = fit(train, held, settings, 70)
         theta = np.array(found.theta)
         last = found.curve[-1]
@@ -109,19 +90,6 @@ def test_the_curve_is_the_loss_of_training_and_validation() -> None:
         assert last["validation_loss"] == pytest.approx(-log_likelihood(theta, held)[0] / 30)
         assert found.validation_loss == pytest.approx(last["validation_loss"])
         assert last["objective"] == pytest.approx(found.objective)
-    assert [point["epoch"] for point in found.curve] == list(range(1, 81))
-
-
-def test_patience() -> None:
-    falling = [{"validation_loss": 1.0 - 0.1 * n} for n in range(5)]
-    assert not stalled(falling, 2)
-    assert not stalled(falling + [{"validation_loss": 0.7}], 2)
-    assert stalled(falling + [{"validation_loss": 0.7}] * 2, 2)
-    assert not stalled(falling + [{"validation_loss": 0.7}] * 9, 0)
-    pairs = simulate_pairs(2 * TABLE_1, num_queries=100)
-    early = BetrSettings(objective="posterior", solver="adam", epochs=500, patience=5)
-    keep = np.arange(100) < 70
-    assert len(fit(pairs.select(keep), pairs.select(~keep), early, 70).curve) < 500
 
 
 def test_the_split_is_by_query_and_by_id() -> None:
@@ -139,7 +107,7 @@ def task(tmp_path: Path) -> BetrTask:
     pq.write_table(pairs_table(simulate_pairs(TABLE_1, num_queries=60)), path)
     file = read_pairs(path)
     return BetrTask(
-        pairs=str(path), fingerprint=file.fingerprint, settings=ADAM, num_queries=70, share=0.2,
+        pairs=str(path), fingerprint=file.fingerprint, settings=PAPER, num_queries=70, share=0.2,
         seed=1,
     )  # fmt: skip
 
@@ -174,9 +142,8 @@ class Threads:
         self.shared["barrier"].wait()
 
 
-@pytest.mark.parametrize("solver", ["adam", "exact"])
-def test_three_workers_fit_what_one_does(task: BetrTask, solver: str) -> None:
-    plain = {**task.plain(), "settings": {**task.plain()["settings"], "solver": solver}}
+def test_three_workers_fit_what_one_does(task: BetrTask) -> None:
+    plain = task.plain()
     alone = run_plain(plain)
     shared = {"slots": [None] * 3, "barrier": threading.Barrier(3, timeout=20)}
     found: dict[int, dict[str, Any]] = {}
@@ -194,33 +161,12 @@ def test_three_workers_fit_what_one_does(task: BetrTask, solver: str) -> None:
         assert found[rank]["validation_loss"] == pytest.approx(alone["validation_loss"])
 
 
-class Dies(Alone):
-    """Ends the fit after its third checkpoint."""
-
-    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        super().report(metrics, state)
-        if state["adam"]["epoch"] == 30:
-            raise KeyboardInterrupt
-
-
-def test_a_killed_run_goes_on_from_its_checkpoint(task: BetrTask, tmp_path: Path) -> None:
-    state = tmp_path / "state.json"
-    with pytest.raises(KeyboardInterrupt):
-        run_task(task, Dies(state))
-    saved = Alone(state).restore()
-    assert saved is not None
-    assert saved["adam"]["epoch"] == 30
-    assert run_task(task, Alone(state)) == run_task(task)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"tau": 0}, "train.tau=0"),
         ({"tau": "x"}, "train.tau=x"),
         ({"objective": "map"}, "train.objective=map"),
-        ({"solver": "sgd"}, "train.solver=sgd"),
-        ({"epochs": 0}, "train.epochs=0"),
         ({"sigma_a": float("nan")}, "train.sigma_a=nan"),
     ],
 )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from srrag.core.ids import file_sha256
 from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, certainty, fit
-from srrag.lab.train.betr.report import check_wandb, table_1, write_report
+from srrag.lab.train.betr.report import table_1, write_report
 from srrag.storage.atomic_write import read_json
 from tests.simulated_pairs import TABLE_1, simulate_pairs
 
@@ -53,9 +52,3 @@ def test_table_1_by_hand() -> None:
     assert rows[1] == ["| B", "-0.5000", "0.6065", "0.5000 – 0.7500", "0.5000 |"]
     assert rows[4] == ["| E", "-1.0000", "0.3679", "0.1250 – 1.0000", "0.2500 |"]
     assert "a = 1.0000, 90 % interval (posterior) 0.5000 – 1.5000" in table_1(found, certain)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
-def test_wandb_that_is_not_installed_is_one_line() -> None:
-    with pytest.raises(ValueError, match=r"train.wandb=true: wandb is not installed; pip install"):
-        check_wandb()
