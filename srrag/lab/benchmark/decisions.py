@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 
 from srrag.core.rows import Row
 from srrag.lab.benchmark.review import SHEET, cell_text
+from srrag.lab.datasets import json_lines
 
 ACCEPT, REJECT, REVISE = DECISIONS = ("accept", "reject", "revise")
 REVISED = (
@@ -62,8 +62,9 @@ def read_decisions(paths: Sequence[Path]) -> tuple[list[ReviewDecision], int]:
 
 def _rows(path: Path) -> Iterator[tuple[str, Row]]:
     try:
-        yield from (_sheet(path) if path.suffix.lower() == ".xlsx" else _lines(path))
-    except (OSError, UnicodeDecodeError, BadZipFile, InvalidFileException, KeyError) as error:
+        sheet = path.suffix.lower() == ".xlsx"
+        yield from _sheet(path) if sheet else json_lines.rows(path, "a decision")
+    except (OSError, BadZipFile, InvalidFileException, KeyError) as error:
         detail = " ".join(str(error).split())
         raise ValueError(f"decisions={path}: cannot be read ({detail})") from error
 
@@ -80,20 +81,6 @@ def _sheet(path: Path) -> Iterator[tuple[str, Row]]:
                 yield f"{path}:{number}", dict(zip(names, values, strict=False))
     finally:
         book.close()
-
-
-def _lines(path: Path) -> Iterator[tuple[str, Row]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}:{number}: not JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}:{number}: not an object with query_id and decision")
-            yield f"{path}:{number}", row
 
 
 def _decision(where: str, row: Mapping[str, Any]) -> ReviewDecision | None:

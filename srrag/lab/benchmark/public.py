@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.rows import Row
+from srrag.lab.datasets import json_lines
 
 _WORD = re.compile(r"\w+")
 _KEPT = (
@@ -80,24 +80,20 @@ def quote_sha256(quote: str) -> str:
 def read_public(path: Path) -> list[Row]:
     """Read a public benchmark; raises ValueError that names an invalid line."""
     rows = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                fault = _public_fault(row)
-            except (json.JSONDecodeError, TypeError) as error:
-                raise ValueError(f"{path}:{number}: not a public question ({error})") from error
-            if fault:
-                raise ValueError(f"{path}:{number}: not a public question ({fault})")
-            rows.append(row)
+    for place, row in json_lines.rows(path, "a public question", _NEEDED):
+        try:
+            fault = _public_fault(row["gold"])
+        except TypeError as error:
+            raise ValueError(f"{place}: not a public question ({error})") from error
+        if fault:
+            raise ValueError(f"{place}: not a public question ({fault})")
+        rows.append(row)
     return rows
 
 
-def _public_fault(row: Mapping[str, Any]) -> str:
-    """Say what a line lacks, "" if it is complete."""
-    if missing := next((name for name in _NEEDED if name not in row), ""):
-        return f"{missing!r} is missing"
-    for gold in row["gold"]:
+def _public_fault(spans: Sequence[Mapping[str, Any]]) -> str:
+    """Say what the gold of a line lacks, "" if it is complete."""
+    for gold in spans:
         if missing := next((name for name in (*_SPAN, "sha256") if name not in gold), ""):
             return f"{missing!r} of gold is missing"
         if not all(type(gold[name]) is int and gold[name] >= 0 for name in _SPAN[-2:]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from srrag.core.ids import content_id
+from srrag.lab.datasets import json_lines
 from srrag.lab.measure.retrieval import read_qrels
 
 Kind = Literal["outcomes", "known_items"]
@@ -73,12 +73,12 @@ def read_chapters(folder: Path) -> dict[str, str]:
     """Map each section (document) of chapters.jsonl to its chapter, "<book> <number>"."""
     path = folder / "chapters.jsonl"
     chapters: dict[str, str] = {}
-    for number, row in _lines(path):
+    for place, row in json_lines.rows(path, "a chapter"):
         try:
             name = f"{row['book']} {row['chapter_no']}"
             chapters |= {str(section["id"]): name for section in row["sections"]}
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: not a chapter ({error!r})") from error
+            raise ValueError(f"{place}: not a chapter ({error!r})") from error
     return chapters
 
 
@@ -86,28 +86,12 @@ def _read(folder: Path, kind: Kind) -> Iterator[tuple[TextbookQuestion, bool]]:
     """Yield each question of a kind and whether it is marked as in the sample."""
     path, chapters = folder / f"{kind}.jsonl", read_chapters(folder)
     qrels = read_qrels(folder / "qrels" / f"{kind}.tsv")
-    for number, row in _lines(path):
-        try:
-            query_id, text = str(row["id"]), str(row["text"])
-            sentence = str(row["sentence"]) if kind == "known_items" else ""
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: not a question ({error!r})") from error
+    keys = ("id", "text", *(("sentence",) if kind == "known_items" else ()))
+    for place, row in json_lines.rows(path, "a question", keys):
+        query_id, text = str(row["id"]), str(row["text"])
+        sentence = str(row["sentence"]) if kind == "known_items" else ""
         gold = tuple(name for name, grade in qrels.get(query_id, {}).items() if grade > 0)
         if not gold or gold[0] not in chapters:
-            raise ValueError(f"{path}:{number}: no section of chapters.jsonl answers {query_id!r}")
+            raise ValueError(f"{place}: no section of chapters.jsonl answers {query_id!r}")
         question = TextbookQuestion(query_id, kind, text, gold, chapters[gold[0]], sentence)
         yield question, bool(row.get("sample"))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: not JSON") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}:{number}: no JSON object")
-            yield number, row

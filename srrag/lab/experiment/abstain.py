@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from srrag.answer.gate.coverage import FEATURES, Floats, Frequencies, features, 
 from srrag.core.figures import measured
 from srrag.core.ids import content_id
 from srrag.core.step import Place
+from srrag.lab.datasets import json_lines
 from srrag.lab.measure.near_topic import NearTopic
 from srrag.retrieve.questions import question_table
 from srrag.runner.pipeline_run import PipelineRun
@@ -169,11 +169,9 @@ def read_texts(paths: Iterable[Path]) -> Iterator[str]:
     Raises ValueError that names file and line.
     """
     for path in paths:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    row = json.loads(line)
-                    parts = [row.get("text") or "", *(s["text"] for s in row.get("sections") or ())]
-                    yield " ".join([row.get("title") or "", *parts])
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise ValueError(f"{path}:{number}: not a text ({error!r})") from error
+        for place, row in json_lines.rows(path, "a text"):
+            try:
+                parts = [row.get("text") or "", *(s["text"] for s in row.get("sections") or ())]
+                yield " ".join([row.get("title") or "", *parts])
+            except (KeyError, TypeError) as error:
+                raise ValueError(f"{place}: not a text ({error!r})") from error

@@ -8,7 +8,6 @@ the topic altogether.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.core.ids import content_id
+from srrag.lab.datasets import json_lines
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
 
@@ -44,6 +44,7 @@ _LACK = re.compile(
     r"but|only|other)\b",
     re.IGNORECASE,
 )
+_LACKING = ("id", "text", "swapped", "absent_term", "from_id")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -101,22 +102,17 @@ def read_near_topic(
 
 
 def _read(path: Path, *, unanswerable: bool) -> Iterator[NearTopic]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                query_id, text = str(row["id"] if unanswerable else row["_id"]), str(row["text"])
-                swapped = (row["swapped"] or row["kind"]) if unanswerable else ""
-                absent = str(row["absent_term"] or "") if unanswerable else ""
-                origin = str((row["from_id"] if unanswerable else "") or query_id)
-            except (ValueError, KeyError, TypeError) as error:
-                kind = "an unanswerable question" if unanswerable else "a question"
-                raise ValueError(f"{path}:{number}: not {kind} ({error!r})") from error
-            if unanswerable and swapped not in SWAPPED:
-                raise ValueError(f"{path}:{number}: swapped is {swapped!r}: one of {SWAPPED}")
-            yield NearTopic(query_id, text, swapped, absent, origin)
+    kind = "an unanswerable question" if unanswerable else "a question"
+    for place, row in json_lines.rows(path, kind, _LACKING if unanswerable else ("_id", "text")):
+        query_id, text = str(row["id" if unanswerable else "_id"]), str(row["text"])
+        if not unanswerable:
+            yield NearTopic(query_id, text, "", "", query_id)
+            continue
+        swapped = row["swapped"] or row.get("kind")
+        if swapped not in SWAPPED:
+            raise ValueError(f"{place}: swapped is {swapped!r}: one of {SWAPPED}")
+        origin = str(row["from_id"] or query_id)
+        yield NearTopic(query_id, text, swapped, str(row["absent_term"] or ""), origin)
 
 
 def has_answered(row: Mapping[str, Any]) -> bool:

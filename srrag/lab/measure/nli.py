@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from srrag.algo.intervals import Values, counts_intervals
 from srrag.core.figures import measured, unmeasured
 from srrag.core.ids import content_id
 from srrag.core.schema import empty_value
+from srrag.lab.datasets import json_lines
 from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import Figure
@@ -28,18 +28,11 @@ Bools = npt.NDArray[np.bool_]
 def read_nli(path: Path) -> list[dict[str, Any]]:
     """Read pairs of an answer and a nugget with physicians' votes; ValueError names the line."""
     rows = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                fault = next((f"{key!r} is missing" for key in _KEYS if key not in row), "")
-                if not fault and not {row["label"], *row["votes"]} <= set(LABELS):
-                    fault = f"labels are {', '.join(LABELS)}"
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{path}:{number}: not a judged pair ({error})") from error
-            if fault:
-                raise ValueError(f"{path}:{number}: not a judged pair ({fault})")
-            rows.append(row)
+    for place, row in json_lines.rows(path, "a judged pair", _KEYS):
+        votes = row["votes"] if isinstance(row["votes"], list) else [None]
+        if not all(label in LABELS for label in (row["label"], *votes)):
+            raise ValueError(f"{place}: not a judged pair (labels are {', '.join(LABELS)})")
+        rows.append(row)
     if not rows:
         raise ValueError(f"{path}: there is no judged pair")
     return rows

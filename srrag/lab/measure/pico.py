@@ -6,9 +6,8 @@ module does not depend on any extractor.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from srrag.algo.intervals import Interval, ratio_interval
 from srrag.algo.token_f1 import CLASSES, Labels, figure_intervals, figures, token_counts
 from srrag.core.figures import measured
+from srrag.lab.datasets import json_lines
 
 Mentions = Sequence[tuple[str, int, int]]
 Extract = Callable[[str], Mentions]
@@ -94,11 +94,11 @@ def score_ebmnlp(path: Path, extract: Extract, *, resamples: int, seed: int) -> 
     file and line if a line is not an EBM-NLP record.
     """
     counts = []
-    for number, row in enumerate(_rows(path, ("text", "spans")), start=1):
+    for place, row in json_lines.rows(path, "an abstract of EBM-NLP", ("text", "spans")):
         try:
             gold = gold_labels(len(row["text"].split(" ")), row["spans"])
         except ValueError as error:
-            raise ValueError(f"{path} line {number}: {error}") from error
+            raise ValueError(f"{place}: {error}") from error
         counts.append(token_counts(gold, token_labels(row["text"], extract(row["text"]))))
     if not counts:
         raise ValueError(f"{path}: no abstracts")
@@ -146,14 +146,17 @@ def score_evidence_inference(
     """
     found = {
         row["id"]: _by_field(_article_text(row), extract)
-        for row in _rows(folder / "articles.jsonl", ("id", "title", "sections"))
+        for _, row in json_lines.rows(
+            folder / "articles.jsonl", "an article", ("id", "title", "sections")
+        )
     }
     ids = list(found)
     other = dict(zip(ids, [*ids[1:], *ids[:1]], strict=True))
     values: dict[str, dict[str, list[float]]] = {}
     asked: set[str] = set()
     prompts = 0
-    for row in _rows(folder / "prompts.jsonl", ("article_id", "intervention", "outcome")):
+    keys = ("article_id", *dict.fromkeys(field.split("_")[0] for field in FIELD_TYPES))
+    for _, row in json_lines.rows(folder / "prompts.jsonl", "a prompt", keys):
         article = row["article_id"]
         if article not in found:
             continue
@@ -194,16 +197,3 @@ def _by_field(text: str, extract: Extract) -> dict[str, list[frozenset[str]]]:
 def _article_text(row: Mapping[str, Any]) -> str:
     parts = [f"{part['heading']}: {part['text']}" for part in row["sections"]]
     return "\n".join([f"{row['title']}.", *parts])
-
-
-def _rows(path: Path, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path} line {number}: not JSON ({error.msg})") from error
-            missing = [key for key in keys if not isinstance(row, dict) or key not in row]
-            if missing:
-                raise ValueError(f"{path} line {number}: {missing[0]!r} is missing")
-            yield row

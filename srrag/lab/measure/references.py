@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from srrag.core.units import Units
+from srrag.lab.datasets import json_lines
 from srrag.lab.measure.retrieval import Qrels
 
 _PACKAGE = "pkg://"
@@ -29,22 +29,19 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises ValueError that names the line.
     """
-    first: dict[str, int] = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                gold = [
-                    {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
-                    for g in ([] if row.get("gold") is None else row["gold"])
-                ]
-                question = {"query_id": str(row["query_id"]), "text": str(row["text"])}
-                "".join(question.values()).encode()  # an escape may stand for half a character
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(f"{path}:{number}: not a question with `gold`") from error
-            if (before := first.setdefault(question["query_id"], number)) != number:
-                raise ValueError(f"{path}:{number}: id was first seen in line {before}")
-            yield {**row, **question, "gold": gold}
+    first: dict[str, str] = {}
+    for place, row in json_lines.rows(path, "a question with `gold`", ("query_id", "text")):
+        try:
+            gold = [
+                {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
+                for g in ([] if row.get("gold") is None else row["gold"])
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{place}: not a question with `gold`") from error
+        question = {"query_id": str(row["query_id"]), "text": str(row["text"])}
+        if (before := first.setdefault(question["query_id"], place)) != place:
+            raise ValueError(f"{place}: id was first seen in {before}")
+        yield {**row, **question, "gold": gold}
 
 
 def window_qrels(questions: list[dict[str, Any]], units: Units) -> Qrels:

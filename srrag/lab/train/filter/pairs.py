@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.core.spec import canonical
+from srrag.lab.datasets import json_lines
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -81,62 +81,46 @@ class JudgedPairs:
 def read_judged(path: Path) -> JudgedPairs:
     """Read JSON lines with query_id, query, passage and label (0, 1, Yes, No).
 
-    Raises ValueError in one line that names the file and the row (from 1). It rejects a file
+    Raises ValueError in one line that names the file and the line. It rejects a file
     without pairs, a line that is not a JSON object, a missing column, a value that is not text, an
     empty text, an unknown label, and a pair with both labels.
     """
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
-    rows = list(_rows(path))
+    rows = list(json_lines.rows(path, "a judged pair", (*TEXTS, LABEL)))
     if not rows:
         raise ValueError(f"{path}: there is no pair")
     columns = [tuple(str(row[name]) for _, row in rows) for name in TEXTS]
-    labels = np.array([row[LABEL] for _, row in rows], np.float64)
+    labels = np.array([_checked(place, row) for place, row in rows], np.float64)
     number: dict[str, int] = {}
     words = [same_words(question) for question in columns[1]]
     groups = np.array([number.setdefault(word, len(number)) for word in words], np.int64)
-    _check_contradictions(path, [line for line, _ in rows], words, columns[2], labels)
+    _check_contradictions([place for place, _ in rows], words, columns[2], labels)
     return JudgedPairs(str(path), columns[0], columns[1], columns[2], labels, groups)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{path}: row {number}: not JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}: row {number}: not a JSON object")
-            yield number, _checked(f"{path}: row {number}", row)
-
-
-def _checked(where: str, row: dict[str, Any]) -> dict[str, Any]:
-    for name in (*TEXTS, LABEL):
-        if name not in row:
-            raise ValueError(f"{where}: column {name!r} is missing; it has {', '.join(row)}")
+def _checked(place: str, row: dict[str, Any]) -> int:
+    """The label of a row of texts; raises ValueError that names the place and the column."""
     for name in TEXTS:
         if not isinstance(row[name], str) or not row[name].strip():
-            raise ValueError(f"{where}: column {name!r} is {row[name]!r}, not a text")
+            raise ValueError(f"{place}: column {name!r} is {row[name]!r}, not a text")
     given = row[LABEL]
     label = LABELS.get(given.strip().lower()) if isinstance(given, str) else given
     if isinstance(label, list | dict) or label not in (0, 1):
-        raise ValueError(f"{where}: column {LABEL!r} is {given!r}: one of 0, 1, Yes, No")
-    return {**row, LABEL: int(label)}
+        raise ValueError(f"{place}: column {LABEL!r} is {given!r}: one of 0, 1, Yes, No")
+    return int(label)
 
 
 def _check_contradictions(
-    path: Path, lines: Sequence[int], words: Sequence[str], passages: Sequence[str], labels: Floats
+    places: Sequence[str], words: Sequence[str], passages: Sequence[str], labels: Floats
 ) -> None:
     judged: dict[tuple[str, str], int] = {}
     for place, key in enumerate(zip(words, map(same_words, passages), strict=True)):
         first = judged.setdefault(key, place)
         if labels[first] != labels[place]:
             raise ValueError(
-                f"{path}: rows {lines[first]} and {lines[place]} judge the same pair of question "
-                f"and passage both ways"
+                f"{places[first]} and {places[place]} judge the same pair of question and passage "
+                "both ways"
             )
 
 

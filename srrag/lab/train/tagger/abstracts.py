@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.token_f1 import CLASSES, Labels
+from srrag.lab.datasets import json_lines
 
 _KEYS = ("id", "text", "spans")
 
@@ -44,12 +44,7 @@ def read_abstracts(path: Path) -> list[Abstract]:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     found: dict[str, Abstract] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        where = f"{path} line {number}"
-        try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{where}: not JSON ({error})") from error
+    for where, row in json_lines.rows(path, "an abstract of EBM-NLP", _KEYS):
         abstract = _abstract(row, where)
         if abstract.abstract_id in found:
             raise ValueError(f"{where}: id {abstract.abstract_id!r} came before")
@@ -59,12 +54,7 @@ def read_abstracts(path: Path) -> list[Abstract]:
     return list(found.values())
 
 
-def _abstract(row: Any, where: str) -> Abstract:
-    if not isinstance(row, dict):
-        raise ValueError(f"{where}: not a JSON object")
-    for key in _KEYS:
-        if key not in row:
-            raise ValueError(f"{where}: {key!r} is missing")
+def _abstract(row: Mapping[str, Any], where: str) -> Abstract:
     text, spans = row["text"], row["spans"]
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{where}: 'text' holds no text")

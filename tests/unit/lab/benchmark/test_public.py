@@ -63,7 +63,8 @@ def test_the_same_corpus_gives_the_quotes_back(tmp_path: Path) -> None:
     ("line", "named"),
     [
         ("{", "not a public question"),
-        ("[]", "'query_id' is missing"),
+        ("[]", "no JSON object"),
+        ("{}", "'query_id' is missing"),
         ('{"query_id": "q"}', "'text' is missing"),
         (json.dumps(row()), "'sha256' of gold is missing"),
         (json.dumps(row(gold=[row()["gold"][0] | {"sha256": "", "char_start": "1"}])), "a span"),

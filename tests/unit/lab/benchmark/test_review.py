@@ -104,8 +104,8 @@ def test_texts_never_become_formulas_and_controls_leave(tmp_path: Path) -> None:
     [
         (['{"query_id": "plain", "decision": "maybe"}'], r":1: decision 'maybe'"),
         (['{"decision": "accept"}'], ":1: there is no query_id"),
-        (['{"query_id": "plain", "decision": "accept"}', "", "{"], ":3: not JSON"),
-        (["[]"], ":1: not an object"),
+        (['{"query_id": "plain", "decision": "accept"}', "", "{"], ":3: not a decision"),
+        (["[]"], ":1: not a decision"),
         (['{"query_id": "plain", "decision": "revise"}'], "no revised text"),
         (['{"query_id": "plain", "decision": "accept", "revised_question": "x"}'], "a text in rev"),
         (['{"query_id": "a", "decision": "revise", "revised_certainty": "so"}'], "certainty 'so'"),

@@ -31,9 +31,9 @@ def test_token_labels_mark_tokens_that_a_mention_overlaps() -> None:
 @pytest.mark.parametrize(
     ("span", "message"),
     [
-        ({"label": "X", "tok": [0, 1]}, "line 2: label 'X' is not one of P, I, O"),
-        ({"label": "P", "tok": [1, 3]}, r"line 2: tokens \[1, 3\) lie outside the text of 2"),
-        ({"label": "P"}, "line 2: a span without its 'label' and two numbers 'tok'"),
+        ({"label": "X", "tok": [0, 1]}, ":2: label 'X' is not one of P, I, O"),
+        ({"label": "P", "tok": [1, 3]}, r":2: tokens \[1, 3\) lie outside the text of 2"),
+        ({"label": "P"}, ":2: a span without its 'label' and two numbers 'tok'"),
     ],
 )
 def test_a_wrong_span_is_named(tmp_path: Path, span: object, message: str) -> None:
@@ -111,7 +111,7 @@ def test_evidence_inference_on_two_articles(tmp_path: Path) -> None:
 def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(ValueError, match=r"bad\.jsonl line 1"):
+    with pytest.raises(ValueError, match=r"bad\.jsonl:1"):
         score_ebmnlp(path, lambda _: [], **FEW)
 
 

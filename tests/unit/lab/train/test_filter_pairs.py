@@ -23,15 +23,15 @@ def test_reads_labels_of_both_kinds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
-        ({"label": float("nan")}, "row 2: column 'label' is nan"),
-        ({"label": 2}, "row 2: column 'label' is 2"),
-        ({"label": None}, "row 2: column 'label' is None"),
-        ({"label": [1]}, "row 2: column 'label'"),
+        ({"label": float("nan")}, ":2: column 'label' is nan"),
+        ({"label": 2}, ":2: column 'label' is 2"),
+        ({"label": None}, ":2: column 'label' is None"),
+        ({"label": [1]}, ":2: column 'label'"),
         ({"label": "maybe"}, "one of 0, 1, Yes, No"),
-        ({"passage": float("nan")}, "row 2: column 'passage' is nan, not a text"),
+        ({"passage": float("nan")}, ":2: column 'passage' is nan, not a text"),
         ({"passage": "  "}, "column 'passage'"),
         ({"query": None}, "column 'query'"),
-        ({"label": 0, "passage": "it  is."}, "rows 1 and 2 judge the same pair"),
+        ({"label": 0, "passage": "it  is."}, "p.jsonl:2 judge the same pair"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, change: dict[str, Any], hint: str) -> None:
@@ -47,9 +47,12 @@ def test_a_bad_row_is_named(tmp_path: Path, change: dict[str, Any], hint: str) -
     [
         ("", "there is no pair"),
         ("\n\n", "there is no pair"),
-        ("{\n", "row 1: not JSON"),
-        ("[1]\n", "row 1: not a JSON object"),
-        ('{"query_id": "1", "query": "a", "passage": "b"}\n', "row 1: column 'label' is missing"),
+        ("{\n", ":1: not a judged pair"),
+        ("[1]\n", ":1: not a judged pair (no JSON object)"),
+        (
+            '{"query_id": "1", "query": "a", "passage": "b"}\n',
+            ":1: not a judged pair ('label' is missing)",
+        ),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, text: str, hint: str) -> None:
