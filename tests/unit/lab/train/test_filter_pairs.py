@@ -51,7 +51,7 @@ def test_a_bad_row_is_named(tmp_path: Path, change: dict[str, Any], hint: str) -
         ("[1]\n", ":1: not a judged pair (no JSON object)"),
         (
             '{"query_id": "1", "query": "a", "passage": "b"}\n',
-            ":1: not a judged pair ('label' is missing)",
+            "'label' is missing",
         ),
     ],
 )
