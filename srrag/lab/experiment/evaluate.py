@@ -21,7 +21,7 @@ from srrag.lab.experiment.sweep_summary import asked, row_figures
 from srrag.lab.experiment.systems import systems_of
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
-from srrag.lab.measure.groups import by_group
+from srrag.lab.measure.scores import by_group
 from srrag.runner.progress import say
 
 Measure = Callable[[Terms], dict[str, Any]]

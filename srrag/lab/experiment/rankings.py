@@ -119,17 +119,8 @@ class Judged:
         better: Literal["higher", "lower"] = "lower" if lower_is_better(name) else "higher"
         stated = name.startswith("coverage@")
         needs = "a statement that has to be made" if stated else "gold"
-        metric = Metric(name, needs, better)
-        size = len(questions)
-        return Scores(
-            metric=metric,
-            questions=tuple(questions),
-            parts=values,
-            wholes=np.ones(size),
-            items=size,
-            failed=min(failed, size),
-            left_out=len(self.queries) - size,
-        )
+        metric, asked = Metric(name, needs, better), len(self.queries)
+        return Scores.by_question(metric, questions, values, asked, failed)
 
 
 @dataclass(frozen=True)

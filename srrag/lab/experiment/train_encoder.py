@@ -11,7 +11,7 @@ from typing import Any
 
 from srrag.core.errors import UsageError
 from srrag.core.provenance import KEY, digest, fitted_on, including
-from srrag.core.spec import fingerprint, spec
+from srrag.core.spec import spec
 from srrag.lab.experiment.encoder_figures import compared, encode_passages, harmed, ranked
 from srrag.lab.experiment.gold_sets import GoldSet, GoldSource, read_gold_set
 from srrag.lab.experiment.run_training import RunTraining
@@ -182,8 +182,7 @@ class TrainEncoderJob:
             seed=self.seed,
             device=self.device,
             state="",
-        )
-        state = self.out.resolve() / "state" / fingerprint(task.identity())
-        file = state / "material.json"
+        ).within(self.out)
+        file = Path(task.state) / "material.json"
         material.write(file)
-        return replace(task, material=str(file), state=str(state))
+        return replace(task, material=str(file))

@@ -78,7 +78,7 @@ class TrainFilterJob:
         self, pairs: JudgedPairs, settings: FilterSettings, seed: int, fold: int | None
     ) -> FilterTask:
         """A training, with a folder of checkpoints that bears the name of what it is."""
-        found = FilterTask(
+        return FilterTask(
             pairs=str(Path(pairs.path).resolve()),
             other=str(self.test.resolve()),
             fingerprint=pairs.fingerprint,
@@ -91,9 +91,7 @@ class TrainFilterJob:
             seed=seed,
             device=self.device,
             state="",
-        )
-        state = self.out.resolve() / "state" / fingerprint(found.identity())
-        return dataclasses.replace(found, state=str(state))
+        ).within(self.out)
 
     def _finish(self, choice: ChosenSettings, place: int, given: Material) -> dict[str, Any]:
         """Calibrate a training, write its folder, and judge it as its user will run it."""

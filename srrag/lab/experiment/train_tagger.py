@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from srrag.algo.token_f1 import Counts, figure_intervals, token_counts
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on
-from srrag.core.spec import fingerprint
 from srrag.extract.find_mentions import FindByTagger
 from srrag.lab.experiment.run_training import RunTraining
 from srrag.lab.measure.pico import Extract, token_labels
@@ -108,7 +107,7 @@ class TrainTaggerJob:
 
     def _task(self, crowd: Sequence[Abstract], seed: int) -> TaggerTask:
         """A training with its folder of checkpoints, which bears the name of what it is."""
-        task = TaggerTask(
+        return TaggerTask(
             crowd=str(self.crowd.resolve()),
             fingerprint=fingerprint_of(crowd),
             settings=self.settings,
@@ -117,9 +116,7 @@ class TrainTaggerJob:
             seed=seed,
             device=self.device,
             state="",
-        )
-        state = self.out.resolve() / "state" / fingerprint(task.identity())
-        return replace(task, state=str(state))
+        ).within(self.out)
 
 
 def score(folder: Path, expert: Sequence[Abstract], resamples: int) -> dict[str, Any]:

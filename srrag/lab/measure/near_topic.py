@@ -160,7 +160,10 @@ def near_topic_scores(
         told = row is not None and answers and tells_lack(row, each.absent)
         values["answered_unanswerable"][each.query_id] = float(answers)
         values["wrong_answer_rate"][each.query_id] = float(answers and not told)
-    return [_scores(metric, values[metric.name], len(questions)) for metric in METRICS]
+    return [
+        Scores.by_question(metric, list(found), np.array(list(found.values())), len(questions))
+        for metric, found in zip(METRICS, values.values(), strict=True)
+    ]
 
 
 def confidence(row: Mapping[str, Any] | None) -> float:
@@ -211,13 +214,6 @@ def _point(good: Floats, bad: Floats, coverage: float) -> dict[str, float | None
 def _auroc(good: Floats, bad: Floats) -> float:
     above = (good[:, None] > bad[None]).mean() + 0.5 * (good[:, None] == bad[None]).mean()
     return round(float(above), 4)
-
-
-def _scores(metric: Metric, values: Mapping[str, float], asked: int) -> Scores:
-    parts = np.array(list(values.values()), np.float64)
-    return Scores(
-        metric, tuple(values), parts, np.ones(len(parts)), len(parts), 0, asked - len(parts)
-    )
 
 
 def by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

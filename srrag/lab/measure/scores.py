@@ -36,6 +36,15 @@ class Scores:
     empty: str = ""
     """Why no question counts, if the reason is not a lack of gold."""
 
+    @classmethod
+    def by_question(
+        cls, metric: Metric, questions: Sequence[str], values: Values, asked: int, failed: int = 0
+    ) -> Scores:
+        """Scores of one value a question, of so many asked; others lack what the metric needs."""
+        size = len(questions)
+        names, ones = tuple(questions), np.ones(size)
+        return cls(metric, names, values, ones, size, min(failed, size), asked - size)
+
     @property
     def void_reason(self) -> str:
         """Say in words why the scores are void."""
@@ -171,3 +180,23 @@ def _of(scores: Scores, questions: Sequence[str]) -> tuple[Values, Values]:
     places = {query: place for place, query in enumerate(scores.questions)}
     rows = [places[query] for query in questions]
     return scores.parts[rows], scores.wholes[rows]
+
+
+def by_group(
+    scores: Sequence[Scores], groups: Mapping[str, str], *, resamples: int, seed: int
+) -> dict[str, dict[str, Figure]]:
+    """Return the figures of each group by metric.
+
+    `groups` maps a question to its group; questions without one are left out. Scores do not record
+    items and failures by group, so a figure has `n` only.
+    """
+    found: dict[str, dict[str, Figure]] = {}
+    for name in sorted(set(groups.values())):
+        for each in scores:
+            part = only(each, {query for query in each.questions if groups.get(query) == name})
+            if not part.questions or each.void:
+                continue
+            entry = figure(part, resamples=resamples, seed=seed)
+            kept = {key: entry[key] for key in ("value", "low", "high", "n")}
+            found.setdefault(name or "none", {})[each.metric.name] = kept
+    return found

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import Values
 from srrag.core.hits import unpack_hits
 from srrag.core.units import Units
 from srrag.lab.datasets.textbook import KINDS, TextbookQuestion
@@ -73,7 +72,7 @@ def textbook_scores(
     scores = []
     for kind in KINDS:
         asked = [each for each in questions if each.kind == kind and each.query_id in gold]
-        left_out = sum(each.kind == kind for each in questions) - len(asked)
+        of_kind = sum(each.kind == kind for each in questions)
         ids = sorted(each.query_id for each in asked)
         judged = {query: gold[query] for query in ids}
         values = per_question(judged, run, (DEPTH,)) if ids else {}
@@ -89,12 +88,11 @@ def textbook_scores(
             ("chapter@1", np.array(right)),
         ):
             metric = Metric(f"{kind}_{name}", "a unit that answers")
-            scores.append(_scores(metric, ids, each, failed, left_out))
-    counted = [each.query_id for each in questions if each.query_id in gold]
+            scores.append(Scores.by_question(metric, ids, each, of_kind, failed))
     pairs = _pairs(table)
-    known = [query for query in counted if query in pairs]
+    known = [q.query_id for q in questions if q.query_id in gold and q.query_id in pairs]
     counts = np.array([pairs[query] for query in known])
-    return [*scores, _scores(PAIRS, known, counts, failed, len(questions) - len(known))]
+    return [*scores, Scores.by_question(PAIRS, known, counts, len(questions), failed)]
 
 
 def _run(table: pa.Table) -> dict[str, dict[str, float]]:
@@ -123,12 +121,3 @@ def _pairs(table: pa.Table) -> dict[str, float]:
     return {
         query: float(count) for query, count, reject in zip(*columns, strict=True) if reject is None
     }
-
-
-def _scores(
-    metric: Metric, questions: Sequence[str], values: Values, failed: int, left_out: int
-) -> Scores:
-    size = len(questions)
-    return Scores(
-        metric, tuple(questions), values, np.ones(size), size, min(failed, size), left_out
-    )

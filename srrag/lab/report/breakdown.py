@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from srrag.algo.intervals import ratio_interval
 from srrag.core.figures import Figure
 from srrag.lab.report.results import STRATA
+from srrag.lab.report.view import Cell, Notes, cell
 
 UNSTATED = "not stated"
 MIN_QUESTIONS = 5
@@ -25,6 +26,12 @@ class Stratum:
     name: str
     questions: int
     figures: tuple[Figure, ...]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The figures as they are printed; why one is empty is said above the table."""
+        printed = (cell(each, Notes()) for each in self.figures)
+        return tuple(Cell(each.text, each.interval, sort=each.sort) for each in printed)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from srrag.core.grades import STUDIES
 from srrag.lab.report import numbers
+from srrag.lab.report.breakdown import Breakdown
 from srrag.lab.report.drilldown import Drilldown
 from srrag.lab.report.row import Row
-from srrag.lab.report.section import BenchmarkSection, BreakdownTable, common_versions
+from srrag.lab.report.section import BenchmarkSection, common_versions
 from srrag.lab.report.view import COSTS, BenchmarkView, Cell, Column, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&$~])")
@@ -97,9 +98,7 @@ def _systems(table: Table, costs: bool) -> Iterator[str]:
     yield from _notes(table.notes)
 
 
-def _broken_down(
-    metric: Column, parts: Sequence[BreakdownTable], bench: BenchmarkView
-) -> Iterator[str]:
+def _broken_down(metric: Column, parts: Sequence[Breakdown], bench: BenchmarkView) -> Iterator[str]:
     rows = [
         [part.kind, stratum.name, numbers.count(stratum.questions), *map(_cell, stratum.cells)]
         for part in parts

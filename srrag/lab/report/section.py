@@ -43,23 +43,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class StratumLine:
-    """A stratum as it is printed."""
-
-    name: str
-    questions: int
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class BreakdownTable:
-    """A metric by one property of the questions, as it is printed."""
-
-    kind: str
-    strata: tuple[StratumLine, ...]
-
-
-@dataclass(frozen=True)
 class SeedLine:
     """A system over its seeds as it is printed: mean ± SD of each main metric."""
 
@@ -87,7 +70,7 @@ class BenchmarkSection:
     others: Table | None
     kinds: str
     breakdown_note: str
-    breakdowns: tuple[tuple[Column, tuple[BreakdownTable, ...]], ...]
+    breakdowns: tuple[tuple[Column, tuple[Breakdown, ...]], ...]
     drilldowns: tuple[Drilldown, ...]
 
 
@@ -122,7 +105,7 @@ def section(
         others=table(bench, bench.others) if bench.others else None,
         kinds=_and(kinds),
         breakdown_note=_note(kinds),
-        breakdowns=tuple((c, tuple(map(_printed, p))) for c, p in parts.items() if p),
+        breakdowns=tuple((c, tuple(p)) for c, p in parts.items() if p),
         drilldowns=tuple(
             drilldown(results, bench, row, worst) for row in bench.rows if row.state == "done"
         ),
@@ -181,19 +164,6 @@ def _compared(bench: BenchmarkView) -> tuple[tuple[Compared, ...], tuple[str, ..
             tested = tuple(Cell(numbers.p_value(p), sort=p) for p in ps)
             found.append(Compared(row.name, column.title, printed, tested))
     return tuple(found), tuple(notes.texts)
-
-
-def _printed(part: Breakdown) -> BreakdownTable:
-    lines = [
-        StratumLine(each.name, each.questions, tuple(_bare(cell(f, Notes())) for f in each.figures))
-        for each in part.strata
-    ]
-    return BreakdownTable(part.kind, tuple(lines))
-
-
-def _bare(printed: Cell) -> Cell:
-    """Drop the note of a cell; a breakdown gives the reason for empty cells above the table."""
-    return Cell(printed.text, printed.interval, sort=printed.sort)
 
 
 def _and(words: Sequence[str]) -> str:

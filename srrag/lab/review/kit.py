@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -13,6 +14,10 @@ from srrag.core.ids import content_id
 
 Row = Mapping[str, Any]
 Shown = Literal["cited", "all"]
+
+_FIRST_HEADING = re.compile(r"\A#{1,6}[ \t]+[^\n]*\n")
+_HEADING_MARK = re.compile(r"^#{1,6}[ \t]+", re.MULTILINE)
+_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|__|\*)(?=\S)([^\n*_]+?)(?<=\S)\1(?![\w*])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,3 +181,9 @@ def _item(code: str, system: str, stratum: str, row: Row, gold: Row, shown: Show
         evidence=kept,
         hidden=len(evidence) - len(kept),
     )
+
+
+def passage(piece: Row) -> str:
+    """The text of a row of EVIDENCE without Markdown; its first heading is shown as its section."""
+    text = _HEADING_MARK.sub("", _FIRST_HEADING.sub("", piece["text"]))
+    return _EMPHASIS.sub(r"\2", text).replace("`", "").strip()

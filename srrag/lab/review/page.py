@@ -14,8 +14,7 @@ from jinja2 import Environment
 
 from srrag.core.html import policy, templates
 from srrag.lab.review.forms import Form
-from srrag.lab.review.kit import Item, Kit
-from srrag.lab.review.passage import passage
+from srrag.lab.review.kit import Item, Kit, passage
 
 LAYOUT = 1
 """Of the JSON that the page saves and `read_json_sheet` reads."""

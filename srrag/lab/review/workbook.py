@@ -14,8 +14,7 @@ from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.worksheet import Worksheet
 
 from srrag.lab.review.forms import Dimension, Form
-from srrag.lab.review.kit import Kit
-from srrag.lab.review.passage import passage
+from srrag.lab.review.kit import Kit, passage
 
 RATINGS, EVIDENCE, START = "Ratings", "Evidence", "Start"
 FIRST_ROW = 2

@@ -22,6 +22,7 @@ from srrag.algo.betr import (
 from srrag.algo.betr_intervals import Draws, draw, intervals
 from srrag.lab.train.betr.pair_file import PairFile, read_pairs
 from srrag.lab.train.group import Alone, Group
+from srrag.lab.train.task import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +35,8 @@ class BetrSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
-        if self.objective not in ("paper", "posterior"):
-            raise ValueError(f"train.objective={self.objective}: one of paper, posterior")
-        for name in ("tau", "sigma_a"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 < value < np.inf):
-                raise ValueError(f"train.{name}={value}: a positive number is needed")
+        choices = {"objective": ("paper", "posterior")}
+        check_settings(self, positive=("tau", "sigma_a"), choices=choices)
 
     def to(self, num_queries: int) -> Objective:
         """The objective for |Q| queries."""

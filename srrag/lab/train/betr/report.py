@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from srrag.algo.betr import GRADES, biases
 from srrag.core.ids import file_sha256
 from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, by_grade
-from srrag.lab.train.betr.plots import plot_biases, plot_curve
+from srrag.lab.train.plots import plot_biases, plot_curve
 from srrag.storage.atomic_write import commit, commit_json
 
 

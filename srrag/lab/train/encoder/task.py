@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.lab.train.task import TrainingTask
+from srrag.lab.train.task import TrainingTask, check_settings
 from srrag.model.encoder import Encoder
 
 
@@ -34,15 +33,8 @@ class EncoderSettings:
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
         least = {"epochs": 1, "batch": 2, "negatives": 0, "max_tokens": 4, "checkpoint_steps": 1}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < bound:
-                raise ValueError(f"train.{name}={value}: a whole number, at least {bound}")
-        for name in ("learning_rate", "temperature"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"train.{name}={getattr(self, name)}: a positive number is needed")
-        if not 0 <= self.weight_decay < 1:
-            raise ValueError(f"train.weight_decay={self.weight_decay} is outside 0…1")
+        positive = ("learning_rate", "temperature")
+        check_settings(self, least=least, positive=positive, shares=("weight_decay",))
         if not 0 <= self.late <= 1:
             raise ValueError(f"train.late={self.late} is outside 0…1")
 

@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from srrag.lab.train.betr.plots import plot_curve
 from srrag.lab.train.filter.decide import TradeOff
 from srrag.lab.train.filter.pairs import JudgedPairs
-from srrag.lab.train.filter.plots import plot_reliability, plot_trade_off
+from srrag.lab.train.plots import plot_curve, plot_reliability, plot_trade_off
 from srrag.model.filter import (
     FACTS,
     Base,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from srrag.lab.train.task import TrainingTask
+from srrag.lab.train.task import TrainingTask, check_settings
 from srrag.model.filter import Base
 from srrag.model.pair_causal import LoRA
 
@@ -32,18 +31,13 @@ class FilterSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
-        for name in ("epochs", "batch"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"train.{name}={value}: a whole number above 0 is needed")
-        for name in ("learning_rate", "yes_weight", "weight_decay"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            least = value >= 0 if number and name == "weight_decay" else number and value > 0
-            if not (number and math.isfinite(value) and least):
-                raise ValueError(f"train.{name}={value}: a positive number is needed")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(f"train.precision={self.precision}: one of float32, bfloat16")
+        check_settings(
+            self,
+            least={"epochs": 1, "batch": 1},
+            positive=("learning_rate", "yes_weight"),
+            shares=("weight_decay",),
+            choices={"precision": ("float32", "bfloat16")},
+        )
 
 
 DEFAULTS: dict[str, dict[str, Any]] = {

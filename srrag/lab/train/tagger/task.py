@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from srrag.lab.train.task import TrainingTask
+from srrag.lab.train.task import TrainingTask, check_settings
 from srrag.model.tagger import Reading
 
 
@@ -38,22 +36,13 @@ class TaggerSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError that names the setting."""
-        for name in ("epochs", "batch_tokens", "window"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"train.{name}={value}: a whole number above 0 is needed")
-        if isinstance(self.frozen_layers, bool) or self.frozen_layers < 0:
-            raise ValueError(f"train.frozen_layers={self.frozen_layers}: a number from 0 is needed")
-        for name in ("dropout", "weight_decay"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"train.{name}={getattr(self, name)} is outside 0…1")
-        for name in ("learning_rate", "head_factor"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 < value < np.inf):
-                raise ValueError(f"train.{name}={value}: a positive number is needed")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ValueError(f"train.precision={self.precision}: one of float32, bfloat16")
+        check_settings(
+            self,
+            least={"epochs": 1, "batch_tokens": 1, "window": 1, "frozen_layers": 0},
+            positive=("learning_rate", "head_factor"),
+            shares=("dropout", "weight_decay"),
+            choices={"precision": ("float32", "bfloat16")},
+        )
         self.reading()
 
     def reading(self, lean: Sequence[float] = (0.0, 0.0, 0.0)) -> Reading:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from srrag.lab.experiment.near_topic import NearTopicBench
-from srrag.lab.measure.groups import by_group
 from srrag.lab.measure.near_topic import (
     NearTopic,
     near_topic_scores,
@@ -18,6 +17,7 @@ from srrag.lab.measure.near_topic import (
     side_of,
     tells_lack,
 )
+from srrag.lab.measure.scores import by_group
 
 GOOD = [
     NearTopic(f"g{n}", f"Does balance training help in ankle sprain {n}?", "", "", "q")

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from srrag.lab.measure.judgements import JUDGEMENTS, Metric
-from srrag.lab.measure.scores import Scores, broke_down, compare, figure, score
+from srrag.lab.measure.scores import Scores, broke_down, by_group, compare, figure, score
 
 MEAN = Metric("mean", "something to judge")
 POOLED = Metric("pooled", "something to judge", pooled=True)
@@ -113,3 +114,19 @@ def test_what_is_neither_better_high_nor_low_is_not_tested() -> None:
     assert found["words"]["value"] == 1.5 and "p" not in found["words"]
     assert found["mean"]["p_holm"] == found["mean"]["p"]
     assert figure(ours[0], resamples=50, seed=0)["better"] == "neither"
+
+
+def test_each_group_has_the_figures_of_its_questions() -> None:
+    """Pooled: (1 + 0) / (2 + 2) of a and b, 3 / 3 of c; d counts for the second metric alone."""
+    pooled = Scores(
+        Metric("pooled", "x", pooled=True), ("a", "b", "c"),
+        np.array([1.0, 0.0, 3.0]), np.array([2.0, 2.0, 3.0]), 7, 0, 1,
+    )  # fmt: skip
+    plain = Scores(Metric("plain", "x"), ("d",), np.array([0.5]), np.ones(1), 1, 0, 3)
+    groups = {"a": "knee", "b": "knee", "c": "hip", "d": ""}
+    found = by_group([pooled, plain], groups, resamples=50, seed=0)
+    assert {name: set(each) for name, each in found.items()} == {
+        "none": {"plain"}, "hip": {"pooled"}, "knee": {"pooled"},
+    }  # fmt: skip
+    assert found["knee"]["pooled"]["value"] == 0.25
+    assert found["hip"]["pooled"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 1}

@@ -126,11 +126,11 @@ def test_parts_of_the_questions(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line", "said"),
     [
-        ("outcomes.jsonl", "{", "outcomes.jsonl:3: not JSON"),
+        ("outcomes.jsonl", "{", "outcomes.jsonl:3: not a question"),
         ("outcomes.jsonl", '{"id": "x"}', "outcomes.jsonl:3: not a question"),
         ("outcomes.jsonl", '{"id": "x", "text": "t"}', "outcomes.jsonl:3: no section"),
         ("chapters.jsonl", '{"book": "B"}', "chapters.jsonl:3: not a chapter"),
-        ("known_items.jsonl", "[]", "known_items.jsonl:3: no JSON object"),
+        ("known_items.jsonl", "[]", "known_items.jsonl:3: not a question"),
         ("qrels/outcomes.tsv", "o9", "outcomes.tsv:4"),
     ],
 )

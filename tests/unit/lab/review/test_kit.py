@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from srrag.lab.review.kit import draw, make_kit
+from srrag.lab.review.kit import draw, make_kit, passage
 from tests.unit.lab.review.kits import gold, kit, rows
 
 
@@ -63,3 +63,18 @@ def test_another_sample_has_another_name() -> None:
 def test_strata_that_nobody_knows() -> None:
     with pytest.raises(ValueError, match="strata=colour: neither"):
         make_kit({"one": rows("one")}, gold(), form="likert", questions=2, strata="colour")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("## Results\nIt helped.", "It helped."),
+        ("#1 of all\nIt helped.", "#1 of all\nIt helped."),
+        ("It helped.\n\n### Harms\nNone.", "It helped.\n\nHarms\nNone."),
+        ("*Made up.* So **bold**, __so__ (*here*) and `a`.", "Made up. So bold, so (here) and a."),
+        ("5*3*2 and 2 * 3 * 4; *p < .05, a_b__c.", "5*3*2 and 2 * 3 * 4; *p < .05, a_b__c."),
+        ("* one\n* two", "* one\n* two"),
+    ],
+)  # fmt: skip
+def test_marks_of_markdown_are_not_shown(text: str, shown: str) -> None:
+    assert passage({"text": text}) == shown
