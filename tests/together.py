@@ -1,15 +1,17 @@
-"""Workers of one fit as processes of this machine, forked, so that they import nothing again."""
+"""Workers of one fit as processes of this machine, forked, and a worker that is killed."""
 
 from __future__ import annotations
 
 import multiprocessing
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from srrag.lab.train.group import Floats
+from srrag.lab.train.group import Alone, Floats
 
 PATIENCE_S = 60.0
 
@@ -68,3 +70,29 @@ def work_together(work: Any, config: dict[str, Any], size: int = 2) -> dict[str,
 def _work(work: Any, config: dict[str, Any], member: Member) -> None:
     torch.set_num_threads(1)  # the threads of the other process were not forked
     work(config, member)
+
+
+class Killed(RuntimeError):
+    """Ends a training where a kill would."""
+
+
+class Dying(Alone):
+    """A worker that is killed right after the checkpoint `at`."""
+
+    def __init__(self, state: Path, at: int) -> None:
+        super().__init__(state)
+        self.at = at
+
+    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
+        super().report(metrics, state)
+        if state["done"] == self.at:
+            raise Killed
+
+
+def resumed(work: Any, config: dict[str, Any], at: int) -> dict[str, Any]:
+    """What a training finds that was killed after a checkpoint and run again."""
+    state = Path(config["state"]) / "state.json"
+    with pytest.raises(Killed):
+        work(config, Dying(state, at))
+    found: dict[str, Any] = work(config, Alone(state))
+    return found

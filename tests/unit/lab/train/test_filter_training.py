@@ -21,6 +21,7 @@ from srrag.model.filter import (
     read_facts,
 )
 from srrag.model.pair_model import equal_lengths, scores
+from tests.together import resumed
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
 PLAIN = Decision(fusion=Fusion(), threshold=0.5, answer_threshold=0.6)
@@ -101,34 +102,19 @@ def test_any_encoder_will_do(tmp_path: Path) -> None:
     assert found == pytest.approx(1 / (1 + np.exp(-logits)), abs=1e-4)
 
 
-class Killed(RuntimeError):
-    pass
-
-
-class DyingGroup(Alone):
-    """Fails once, after its first checkpoint."""
-
-    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        super().report(metrics, state)
-        if state["done"] == 1:
-            raise Killed
-
-
 def test_a_killed_training_goes_on_to_the_same_weights(
     base: Base, path: Path, tmp_path: Path
 ) -> None:
     whole = toy_task(path, base, tmp_path / "whole", share=0.3)
     undisturbed = run_plain(whole.plain())
     task = toy_task(path, base, tmp_path / "state", share=0.3)
-    with pytest.raises(Killed):
-        run_plain(task.plain(), DyingGroup(tmp_path / "state" / "state.json"))
-    resumed = run_plain(task.plain(), Alone(tmp_path / "state" / "state.json"))
-    assert resumed["curve"] == undisturbed["curve"]
-    assert resumed["logits"] == undisturbed["logits"]
-    left = trained_weights(tmp_path / "state" / resumed["weights"])
+    found = resumed(run_plain, task.plain(), 1)
+    assert found["curve"] == undisturbed["curve"]
+    assert found["logits"] == undisturbed["logits"]
+    left = trained_weights(tmp_path / "state" / found["weights"])
     right = trained_weights(tmp_path / "whole" / undisturbed["weights"])
     assert all((left[name] == right[name]).all() for name in right)
-    assert [p.name for p in (tmp_path / "state").glob("*.safetensors")] == [resumed["weights"]]
+    assert [p.name for p in (tmp_path / "state").glob("*.safetensors")] == [found["weights"]]
 
 
 def test_a_weight_on_yes_moves_the_answers_to_yes(base: Base, tmp_path: Path) -> None:

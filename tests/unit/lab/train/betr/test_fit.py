@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from srrag.lab.train.betr.fit import (
 )
 from srrag.lab.train.betr.pair_file import read_pairs
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
+from tests.together import work_together
 
 PAPER = BetrSettings(objective="paper")
 POSTERIOR = BetrSettings(objective="posterior")
@@ -122,43 +122,10 @@ def test_a_file_that_changed_is_refused(task: BetrTask) -> None:
         run_task(task)
 
 
-class Threads:
-    """Workers as threads of this process, which add their arrays at a barrier."""
-
-    def __init__(self, rank: int, size: int, shared: dict[str, Any]) -> None:
-        self.rank, self.size, self.shared = rank, size, shared
-
-    def total(self, values: Floats) -> Floats:
-        self.shared["slots"][self.rank] = values
-        self.shared["barrier"].wait()
-        summed: Floats = np.sum(self.shared["slots"], axis=0)
-        self.shared["barrier"].wait()
-        return summed
-
-    def restore(self) -> None:
-        return None
-
-    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        self.shared["barrier"].wait()
-
-
 def test_three_workers_fit_what_one_does(task: BetrTask) -> None:
-    plain = task.plain()
-    alone = run_plain(plain)
-    shared = {"slots": [None] * 3, "barrier": threading.Barrier(3, timeout=20)}
-    found: dict[int, dict[str, Any]] = {}
-
-    def work(rank: int) -> None:
-        found[rank] = run_plain(plain, Threads(rank, 3, shared))
-
-    workers = [threading.Thread(target=work, args=(rank,)) for rank in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    for rank in range(3):
-        assert np.allclose(found[rank]["theta"], alone["theta"], atol=1e-9)
-        assert found[rank]["validation_loss"] == pytest.approx(alone["validation_loss"])
+    alone, found = run_plain(task.plain()), work_together(run_plain, task.plain(), size=3)
+    assert np.allclose(found["theta"], alone["theta"], atol=1e-9)
+    assert found["validation_loss"] == pytest.approx(alone["validation_loss"])
 
 
 @pytest.mark.parametrize(

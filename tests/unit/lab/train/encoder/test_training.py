@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from srrag.lab.train.encoder.task import EncoderSettings
 from srrag.lab.train.encoder.training import EncoderTraining, run_plain
 from srrag.lab.train.group import Alone
 from tests.encoder_toys import pooled_bert, toy_material, toy_task
+from tests.together import resumed
 
 
 @pytest.fixture(scope="module")
@@ -29,25 +29,10 @@ def test_the_loss_falls_and_the_seed_decides(encoder: Path, tmp_path: Path) -> N
     assert other["curve"] != found["curve"]
 
 
-class Killed(RuntimeError):
-    pass
-
-
-class DyingGroup(Alone):
-    """Fails once, after its second checkpoint."""
-
-    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        super().report(metrics, state)
-        if state["done"] == 2:
-            raise Killed
-
-
 def test_a_killed_training_goes_on_to_the_same_weights(encoder: Path, tmp_path: Path) -> None:
     undisturbed = run_plain(toy_task(encoder, tmp_path / "whole").plain())
-    task, state = toy_task(encoder, tmp_path / "state"), tmp_path / "state" / "state.json"
-    with pytest.raises(Killed):
-        run_plain(task.plain(), DyingGroup(state))
-    assert run_plain(task.plain(), Alone(state)) == undisturbed
+    task = toy_task(encoder, tmp_path / "state")
+    assert resumed(run_plain, task.plain(), 2) == undisturbed
     files = [tmp_path / name / undisturbed["weights"] for name in ("whole", "state")]
     left, right = map(trained_weights, files)
     assert left.keys() == right.keys()

@@ -14,6 +14,7 @@ from srrag.lab.train.tagger.batches import IGNORED
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.lab.train.tagger.training import TaggerTraining, run_plain
 from tests.tagger_toys import tiny_encoder, write_abstracts
+from tests.together import resumed
 
 FAST = {
     "epochs": 3, "learning_rate": 0.01, "head_factor": 1.0, "batch_tokens": 512, "window": 32,
@@ -65,27 +66,16 @@ def test_labels_that_say_nothing_teach_nothing(encoder: Path, tmp_path: Path) ->
     assert found["held_out"]["token_macro_F1"] < 0.85
 
 
-class Killed(Alone):
-    """A worker that dies right after its first checkpoint."""
-
-    def report(self, metrics: dict[str, Any], state: dict[str, Any]) -> None:
-        super().report(metrics, state)
-        if state["done"] == 1:
-            raise KeyboardInterrupt
-
-
 def test_a_killed_run_goes_on_to_the_same_weights(
     crowd: Path, encoder: Path, tmp_path: Path
 ) -> None:
     whole = run_plain(task(crowd, encoder, tmp_path / "whole").plain())
     cut = task(crowd, encoder, tmp_path / "cut").plain()
-    with pytest.raises(KeyboardInterrupt):
-        run_plain(cut, Killed(tmp_path / "state.json"))
-    assert run_plain(cut, Alone(tmp_path / "state.json")) == whole
+    assert resumed(run_plain, cut, 1) == whole
     one, two = (load_file(tmp_path / name / whole["weights"]) for name in ("whole", "cut"))
     assert all(torch.equal(one[name], two[name]) for name in one)
     # Done is done: nothing is learned again.
-    assert run_plain(cut, Alone(tmp_path / "state.json")) == whole
+    assert run_plain(cut, Alone(tmp_path / "cut" / "state.json")) == whole
 
 
 def test_another_seed_is_another_tagger(crowd: Path, encoder: Path, tmp_path: Path) -> None:
