@@ -215,9 +215,10 @@ def _none(schema: pa.Schema, rows: int) -> pa.Array:
 
 
 def plan_of(root: Path, windows: int, tokens: int, graph: bool) -> Plan:
-    """The default plan with its steps drawn, and without titles' vectors."""
+    """The plan of a graph with its steps drawn, and without titles' vectors."""
     gone = LEFT_OUT if graph else (*LEFT_OUT, *GRAPH)
-    overrides = [f"root={root}", "corpus.title=none", *(f"stages.{name}=null" for name in gone)]
+    overrides = [f"root={root}", "plan=graph", "corpus.title=none"]
+    overrides += [f"stages.{name}=null" for name in gone]
     overrides += ["stages.documents.inputs=[raw]", "stages.windows.inputs=[documents]"]
     overrides += ["stages.triples.inputs=[windows]"]
     config = configure("build", overrides)

@@ -1,7 +1,7 @@
 """`python -m perf.hundred_million`: how a root grows, from ten thousand windows upwards.
 
 Documents, windows, vectors, token vectors and facts are drawn at random, part by part (nothing is
-held whole), and go through the runner and the builds of the default plan as a corpus would. Each
+held whole), and go through the runner and the builds of a plan as a corpus would. Each
 size is built, opened in a new process, asked, and then updated by 1 % more documents. Prints one
 JSON object: by size and stage CPU seconds, peak private memory and bytes written, the share of
 them that the update writes again; CPU seconds to open; p50 milliseconds a question by channel.

@@ -183,8 +183,9 @@ def timed(clock: Clock, names: Names) -> Iterator[None]:
 
 
 def plan_of(root: Path) -> Plan:
-    """The default plan without vectors, its facts given."""
-    config = configure("build", [f"root={root}", *(f"stages.{name}=null" for name in LEFT_OUT)])
+    """The plan of a graph without vectors, its facts given."""
+    left_out = (f"stages.{name}=null" for name in LEFT_OUT)
+    config = configure("build", [f"root={root}", "plan=graph", *left_out])
     plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     stages = [
         Stage("triples", GivenFacts(), ("raw",)) if stage.name == "triples" else stage

@@ -214,10 +214,12 @@ def linked(source: Path, target: Path, *left_out: str) -> Path:
 
 @pytest.fixture(scope="session")
 def sample_root(built_once: Callable[..., Path]) -> Path:
-    """The sample corpus, built once a run; tests read it and never write into it."""
+    """The sample corpus with its graph, built once a run; tests read it and never write into it."""
     from srrag.config.compose import configure
 
-    return built_once("sample", lambda root: run_build(configure("build", [f"root={root}"])))
+    return built_once(
+        "sample", lambda root: run_build(configure("build", [f"root={root}", "plan=graph"]))
+    )
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from srrag.config.places import CONF, CONFS, choices
 from srrag.config.words import in_full
 from srrag.core.errors import UsageError, first_line
 from srrag.core.kinds import class_of
-from srrag.runner.settled import settled_embedder
+from srrag.runner.settled import keeps_graph, settled_embedder
 from srrag.storage import mirror
 
 FREE_TEXT = ("question", "entity")
@@ -49,8 +49,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
         overrides = list(_of_all_rows(overrides))
     try:
         composed = _composed(name, overrides, literal)
-        if settled := _settled_embedder(composed, overrides):
-            composed = _composed(name, [f"embedder={settled}", *overrides], literal)
+        if settled := _settled(name, composed, overrides):
+            composed = _composed(name, [*settled, *overrides], literal)
         config = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
@@ -108,13 +108,21 @@ def _composed(name: str, overrides: Sequence[str], literal: Iterable[str]) -> Di
     return composed
 
 
-def _settled_embedder(composed: DictConfig, overrides: Sequence[str]) -> str | None:
-    """The embedder that `srrag init` settled for the job's root, unless the command names one."""
+def _settled(name: str, composed: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """What the job's root settles and the command does not name: embedder, graph of a build."""
     root, embedder = (OmegaConf.select(composed, key) for key in ("root", "embedder"))
-    named = any(re.match(r"[+~]*embedder(=|$)", item) for item in overrides)
-    if named or not isinstance(root, str) or not isinstance(embedder, DictConfig):
-        return None
-    return settled_embedder(mirror.located(root))
+    if not isinstance(root, str):
+        return []
+    folder, settled = mirror.located(root), None
+    if isinstance(embedder, DictConfig) and not _named("embedder", overrides):
+        settled = settled_embedder(folder)
+    planned = name != "build" or _named("plan", overrides)
+    graph = not planned and keeps_graph(folder, str(composed["build"]))
+    return [f"embedder={settled}"] * bool(settled) + ["plan=graph"] * graph
+
+
+def _named(key: str, overrides: Sequence[str]) -> bool:
+    return any(re.match(rf"[+~]*{key}(=|$)", item) for item in overrides)
 
 
 def _hint(name: str, key: str, overrides: Sequence[str]) -> str:

@@ -193,7 +193,7 @@ def open_graph(artifacts: Mapping[str, Path]) -> Graph:
     Raises ValueError if the build has no graph, or if an edge names an entity that is not there.
     """
     if "entities" not in artifacts:
-        raise ValueError("this build has no graph: the stage 'entities' is missing")
+        raise ValueError("this build has no graph; `srrag build … plan=graph` adds it")
     folder = pull_build(Path(artifacts["entities"]))
     entities, edges = folder / "entities.parquet", folder / "edges.parquet"
     ids = _column(entities, "entity_id")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from srrag.core.bind import without_graph
+from srrag.core.errors import UsageError
 from srrag.export.graph import Graph, open_graph
 from srrag.export.graphml import write_graphml
 from srrag.export.graphrag import write_graphrag
@@ -70,6 +72,8 @@ def open_exported(
         for stage, entry in stages.items()
         if "parts" in entry
     }
+    if "entities" not in artifacts:
+        raise UsageError(without_graph(store, build))
     graph = open_graph(artifacts)
     selection = None
     if entity:

@@ -11,6 +11,7 @@ from srrag.core.errors import UsageError
 from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
 from srrag.library.summaries import BuildSummary, summary_of
 from srrag.runner.build import BuildJob
+from srrag.runner.engines import engines_of
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
 from srrag.runner.rejects import read_rejects, readable_rejects
@@ -31,6 +32,9 @@ def build_root(config: dict[str, Any]) -> dict[str, Any]:
         kept = list_name(notices) if config["estimate"] else keep_statuses(store, notices)
         config["stages"]["standing"]["run"]["statuses"] = kept
     plan = factory.plan(config, reader)
+    asked = engines_of([stage.step for stage in plan.steps])
+    if asked and all(stage.name != "graph" for stage in plan.stages):
+        say("plan=graph makes a graph of what the model finds, with no further call")
     if config["estimate"]:
         summary = EstimateJob(store, plan, config["build"]).run(
             reader.scan(), factory.place(config)

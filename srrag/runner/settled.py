@@ -1,4 +1,5 @@
-"""The settings of a whole root since its start: the embedder of all its commands.
+"""The settings of a root since its start: the embedder of all its commands, and whether a build has
+a graph.
 
 The arithmetic of vectors is part of an index's identity, so it cannot follow the machine that a
 command happens to run on. `srrag init` writes it into the root's marker.
@@ -40,3 +41,12 @@ def _of_builds(root: Path) -> str | None:
             if encoder.get("model", "minilm") == "minilm":
                 return _BACKENDS.get(encoder.get("backend", "torch"))
     return None
+
+
+def keeps_graph(root: Path, build: str) -> bool:
+    """Whether a build has a graph, and so an update that names no plan makes it anew."""
+    store = Store(root)
+    try:
+        return "entities" in store.read_pointer(build)["stages"]
+    except (OSError, ValueError):  # no such build, or a damaged one, whose graph repair brings back
+        return store.pointer_path(build).exists() and (root / "stages" / "entities").is_dir()

@@ -103,8 +103,11 @@ def readable(summary: Mapping[str, Any]) -> str:
     lines = [f"build {summary['build']} in {summary['root']}", ""]
     # A node of the graph is an entity, a document or a value of an attribute.
     names = {"entities": "nodes"}
-    for name in ("documents", "windows", "triples", "entities", "edges", "communities"):
+    graph = ("entities", "edges", "communities") if "entities" in summary["figures"] else ()
+    for name in ("documents", "windows", "triples", *graph):
         lines.append(f"  {names.get(name, name):<14}{summary[name]:>10,}")
+    if not graph:
+        lines.append(f"  {'graph':<14}{'none':>10}  plan=graph adds it")
     lines.append(f"  {'rejected':<14}{summary['rejected']:>10,}")
     for stage, reasons in summary["rejects"].items():
         for reason, count in reasons.items():

@@ -156,7 +156,9 @@ def test_wrong_usage_is_one_line_that_names_the_key(argv: list[str], hint: str) 
 
 
 def test_what_reads_a_stage_that_is_left_out_is_left_out_too() -> None:
-    config = configure("build", ["root=R", "stages.vectors=null", "stages.communities=null"])
+    config = configure(
+        "build", ["root=R", "plan=graph", "stages.vectors=null", "stages.communities=null"]
+    )
     plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     names = {stage.name for stage in plan.stages}
     assert names >= {"windows", "triples", "entities", "sparse", "units"}

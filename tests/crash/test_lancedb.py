@@ -27,7 +27,7 @@ from tests.unit.runner.forgetting import (
 
 pytest.importorskip("lancedb", reason="the extra lancedb is not installed")
 
-LEAN = [f"stages.{name}=null" for name in ("graph", "communities", "tree", "tokens")]
+LEAN = ["stages.tokens=null"]
 LANCE = [*LEAN, "index=lancedb"]
 KILLED = """
 import os, sys

@@ -23,7 +23,7 @@ from srrag.storage.store import Store
 from tests.conftest import REPOSITORY
 
 GRAPH = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "units", "sparse")]
-GRAPH += ["stages.windows=null", "stages.communities=null"]
+GRAPH += ["plan=graph", "stages.windows=null", "stages.communities=null"]
 """Without most of what no model has a part in."""
 
 

@@ -22,13 +22,13 @@ ENGINES = {
 
 
 def identities() -> dict[str, Any]:
-    """Fingerprints of the default build and of every pipeline, keys of every golden prompt."""
+    """Fingerprints of the build with a graph and of every pipeline, keys of every golden prompt."""
     return {"build": stages(), "pipelines": pipelines(), **completions()}
 
 
 def stages() -> dict[str, str]:
-    """The stages of the default build, over two parts."""
-    config = configure("build", ["root=R"])
+    """The stages of the build with a graph, over two parts."""
+    config = configure("build", ["root=R", "plan=graph"])
     plan = factory.plan(config, factory.make(config["corpus"], "corpus"))
     return {stage.name: plan.fingerprint(stage.name, ["p1", "p2"]) for stage in plan.stages}
 

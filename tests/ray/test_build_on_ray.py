@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 def test_the_sample_built_on_ray_is_the_sample_built_here(
     sample_root: Path, tmp_path: Path
 ) -> None:
-    summary = run_build(configure("build", ["profile=ray", f"root={tmp_path}"]))
+    summary = run_build(configure("build", ["profile=ray", "plan=graph", f"root={tmp_path}"]))
     here, there = Store(sample_root), Store(tmp_path)
     stages = here.read_pointer("default")["stages"]
     assert there.read_pointer("default")["stages"].keys() == stages.keys()

@@ -72,7 +72,7 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
     )
     rows = ({"id": f"d{n}", "title": f"Trial {n}", "text": text} for n, text in enumerate(texts))
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    what = ["corpus=jsonl", f"corpus.path={corpus}", "stages.vectors=null"]
+    what = ["corpus=jsonl", f"corpus.path={corpus}", "plan=graph", "stages.vectors=null"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "SEGMENT_ROWS", SEGMENT_ROWS)
         srrag("build", f"root={tmp_path / 'here'}", *what)

@@ -69,7 +69,7 @@ before it turns to the next, so that smaller workers may all sit on two of three
 
 HERE = ["profile.threads=1", "profile.resources.vectors.batch_rows=256"]
 QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pipeline=srrag"]
-SHARDS = ["+stages.dense.run.shard_rows=10"]
+SHARDS = ["plan=graph", "+stages.dense.run.shard_rows=10"]
 SCORED = ["bench=sample", "resamples=100"]
 QUESTIONS = resource_path("pkg://srrag/sample/questions.jsonl")
 CUT = {"ReadError", "RemoteProtocolError"}

@@ -65,7 +65,7 @@ def test_without_communities_or_units_there_is_still_a_graph(written: Written) -
 
 
 def test_a_build_without_a_graph_is_named(written: Written) -> None:
-    with pytest.raises(ValueError, match="'entities' is missing"):
+    with pytest.raises(ValueError, match="has no graph; `srrag build … plan=graph` adds it"):
         open_graph({"units": written.artifacts["units"]})
 
 

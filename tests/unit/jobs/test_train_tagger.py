@@ -125,10 +125,7 @@ def tagger(summary: dict[str, Any], tmp_path: Path) -> Path:
 
 
 def built(root: Path, *overrides: str) -> dict[str, Any]:
-    left_out = [
-        f"stages.{name}=null"
-        for name in ("vectors", "sparse", "units", "communities", "tree", "schema_growth")
-    ]
+    left_out = [f"stages.{name}=null" for name in ("vectors", "sparse", "units")]
     config = configure("build", [f"root={root}", *left_out, *overrides])
     return jobs.build.run({**config, "command": "test"})
 

@@ -16,19 +16,8 @@ from srrag.config.compose import configure
 from srrag.graph.layers import read_rows
 from srrag.storage.store import Store
 
-WITHOUT_ENCODER = [
-    f"stages.{name}=null"
-    for name in (
-        "vectors",
-        "titles",
-        "dense",
-        "tokens",
-        "graph",
-        "communities",
-        "tree",
-        "windows",
-    )
-]
+LEFT_OUT = ("vectors", "titles", "dense", "tokens", "graph", "communities", "tree", "windows")
+WITHOUT_ENCODER = ["plan=graph", *(f"stages.{name}=null" for name in LEFT_OUT)]
 PLAIN = [*WITHOUT_ENCODER, "stages.units=null", "stages.sparse=null"]
 TREATMENTS = ("ibuprofen", "exercise therapy", "taping", "zorbamycin")
 SECRET = "zorbamycin"

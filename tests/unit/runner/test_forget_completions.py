@@ -88,7 +88,8 @@ def test_descriptions_of_what_is_left_are_kept_and_asked_for_by_its_engine(
 ) -> None:
     root = tmp_path / "root"
     engine = ["engine=http", "engine.model=toy", f"engine.base_url={url}"]
-    dense = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "graph", "sparse")]
+    left_out = ("vectors", "dense", "tokens", "graph", "sparse")
+    dense = ["plan=graph", *(f"stages.{name}=null" for name in left_out)]
     described = [*engine, "tree_engine=${engine}"]
     built = build(root, papers, *dense, *described)
     assert built["figures"]["tree"]["calls"] > 0
