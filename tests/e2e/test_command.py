@@ -207,7 +207,7 @@ def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: P
     roots = [tmp_path / "killed", tmp_path / "whole"]
     on_ray, here = [
         ["build", *profile, "corpus=jsonl", f"corpus.path={corpus}", f"root={root}",
-         *NOT_ENCODED]
+         "plan=graph", *NOT_ENCODED]
         for root, profile in zip(roots, (["profile=ray"], []), strict=True)
     ]  # fmt: skip
     done = roots[0] / "stages" / "triples"

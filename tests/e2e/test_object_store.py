@@ -90,7 +90,7 @@ def test_a_build_killed_on_one_machine_is_finished_on_another(
     """Killed when its first index stands: by then parts, and parts of builds, are on the store."""
     name = f"s3://{bucket.name}/killed"
     with subprocess.Popen(
-        [*SRRAG, "build", f"root={name}"], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+        [*SRRAG, "build", f"root={name}", "plan=graph"], cwd=REPOSITORY, stderr=subprocess.DEVNULL
     ) as process:
         until = time.monotonic() + 120
         while not any(each.endswith("manifest.json") for each in bucket.names("killed/stages/un")):
@@ -102,7 +102,7 @@ def test_a_build_killed_on_one_machine_is_finished_on_another(
     assert not bucket.names("killed/builds"), "no pointer yet"
     for folder in cache.iterdir():
         shutil.rmtree(folder)
-    built, _ = srrag("build", f"root={name}")
+    built, _ = srrag("build", f"root={name}", "plan=graph")
     assert all(built["reused"][stage] == 1 for stage in ("parsed", "chunks", "vectors"))
     assert {each: bucket.read(each) for each in stand} == bodies, "nothing was done again"
     assert srrag("verify", f"root={name}")[0]["ok"]

@@ -89,6 +89,6 @@ def test_the_neutral_schema_asks_a_build_of_its_own(root: Path) -> None:
     neutral = ("pipeline=srrag_graph", "schema=neutral", "build=neutral")
     said = fault("ask", f"root={root}", *neutral, QUESTION, code=2)
     assert "neutral" in said
-    srrag("build", f"root={root}", "schema=neutral", "build=neutral")
+    srrag("build", f"root={root}", "schema=neutral", "build=neutral", "plan=graph")
     summary, _ = srrag("ask", f"root={root}", *neutral, QUESTION)
     assert summary["evidence"] and cited_within(summary)
