@@ -27,7 +27,7 @@ MAX_PASSAGES = 3
 
 Lookup = Annotated[str, Text(15, "a thing by its name in papers")]
 Link = Annotated[str, Text(25, "a question on how two things relate")]
-Passage = Annotated[str, Text(110, "4 to 6 sentences")]
+Passage = Annotated[str, Text(110, "up to 6 sentences")]
 
 
 class SearchPlan(Answer):

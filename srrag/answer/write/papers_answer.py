@@ -33,8 +33,10 @@ VERDICTS = {
     "no difference": "compared with a control, and not shown to differ, or equivalent",
     "mixed": "results for one outcome contradict one another, also analyses of one study; where "
     "outcomes differ, the main ones decide",
-    "unclear": 'only a trend, or figures without a test; the state is then "partly"',
-    "": 'for a question such as which, how or what, and with the state "not"',
+    "unclear": "only a trend, or figures of which the paper neither tests nor says that they "
+    'differ; the state is then "partly"',
+    "": "for a question such as which, how or what (the first sentence tells the direction), and "
+    'with the state "not"',
 }
 
 
@@ -94,7 +96,8 @@ class _Read(Answer):
         Items(
             12,
             "go through the papers one by one: every paper that bears on the question has a "
-            "finding, also a plan; one on another treatment, condition or outcome has none",
+            "finding, also a plan; one on another treatment or condition has none. A study of the "
+            'very comparison that does not tell the outcome has one of the kind "method"',
             "none does",
         ),
     ]
