@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,24 +25,21 @@ class FoundWindows:
     """The windows that a search found for a batch of questions, best first for each question.
 
     `unit_ids`, `scores` (float32) and `paths` (structs of PATHS) are flat arrays over all
-    questions; `offsets` (questions + 1) marks where each question begins. `parts` holds the named
-    parts of each score (structs of float32), if the channel gives them.
+    questions; `offsets` (questions + 1) marks where each question begins.
     """
 
     unit_ids: pa.Array
     scores: Floats
     paths: pa.StructArray
     offsets: Offsets
-    parts: pa.StructArray | None = None
 
     @classmethod
     def of(
         cls,
         ranked: Sequence[tuple[pa.Array, Floats]],
         paths: Sequence[Sequence[pa.Array]] = (),
-        parts: Sequence[Mapping[str, Floats]] = (),
     ) -> FoundWindows:
-        """Concatenate ids, scores, any PATHS columns and parts; one item a question."""
+        """Concatenate ids, scores and any PATHS columns; one item a question."""
         ids = _flat([ids for ids, _ in ranked])
         scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])
         fields = list(PATHS.value_type)
@@ -50,7 +47,7 @@ class FoundWindows:
         columns = [_flat(column) for column in zip(*paths, strict=True)] or nothing
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids, _ in ranked], dtype=np.int64)])
         found = pa.StructArray.from_arrays(columns, fields=fields)
-        return cls(ids, scores, found, offsets, _parts_of(parts))
+        return cls(ids, scores, found, offsets)
 
     @property
     def ranks(self) -> Offsets:
@@ -64,21 +61,6 @@ class FoundWindows:
     def path_lists(self) -> pa.Array:
         """The paths as a PATHS column, parallel to the hits."""
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.paths).cast(PATHS)
-
-    def part_lists(self) -> pa.Array:
-        """The parts of the scores as lists of structs, parallel to the hits."""
-        assert self.parts is not None, "only a channel that tells parts is asked for them"
-        return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), self.parts)
-
-
-def _parts_of(parts: Sequence[Mapping[str, Floats]]) -> pa.StructArray | None:
-    """Concatenate the named parts of several questions; None without a question."""
-    if not parts:
-        return None
-    columns = [np.concatenate([part[name] for part in parts]) for name in parts[0]]
-    arrays = [pa.array(column.astype(np.float32)) for column in columns]
-    fields = [pa.field(name, pa.float32()) for name in parts[0]]
-    return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
 def ranks(sizes: npt.NDArray[Any]) -> Offsets:

@@ -68,11 +68,9 @@ class FuseFeatures(Step):
     `scores` maps a feature to the column of hits that holds it, or to a channel of a column of
     finds, as `found.sparse` (its best score over tracks and rounds): 0 where the channel did not
     find the window. `dense` (the cosine with the question) and `maxsim` (Eq. 15 of sr-rag, tokens
-    weighed by the rarity of their words, their mean) are computed for every candidate. `parts` maps
-    a channel to its column of hits, beside which `<hits>_parts` holds more features of each hit, or
-    to its finds, as `found.graph`: they are called `<channel>.<part>`. x is the window's
-    feature plus `document` times that of the best window of its document. Candidates are the
-    windows in all columns of `hits`.
+    weighed by the rarity of their words, their mean) are computed for every candidate. x is the
+    window's feature plus `document` times that of the best window of its document. Candidates are
+    the windows in all columns of `hits`.
 
     With `rounds`, the later questions of iterative retrieval count too: a window has its best
     cosine and MaxSim over the questions that were searched for.
@@ -88,9 +86,6 @@ class FuseFeatures(Step):
     hits: tuple[str, ...] = ("hits_fused", "hits_sparse")
     scores: Mapping[str, str] = field(default_factory=lambda: {"sparse": "hits_sparse"})
     computed: tuple[str, ...] = COMPUTED
-    parts: Mapping[str, str] = field(default_factory=dict)
-    part_names: tuple[str, ...] = ()
-    """The features among the parts, as `<channel>.<part>`."""
     document: float = 1.0
     grades: bool = False
     cross_fitted: bool = False
@@ -107,9 +102,6 @@ class FuseFeatures(Step):
         for name in self.computed:
             if name not in COMPUTED:
                 raise ValueError(f"computed: {name!r} is not one of {', '.join(COMPUTED)}")
-        for name in self.part_names:
-            if name.partition(".")[0] not in self.parts:
-                raise ValueError(f"part_names: {name!r} is of no channel in `parts`")
         if not self.hits or not self.names:
             raise ValueError("hits and features: at least one of each is needed")
         if not 0 <= self.document < math.inf:
@@ -118,7 +110,7 @@ class FuseFeatures(Step):
     @property
     def names(self) -> tuple[str, ...]:
         """The features, sorted."""
-        return tuple(sorted({*self.scores, *self.computed, *self.part_names}))
+        return tuple(sorted({*self.scores, *self.computed}))
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -126,12 +118,10 @@ class FuseFeatures(Step):
         vectors = ("query_vector",) if "dense" in self.computed else ()
         tokens = ("query_tokens", "query_token_scales", "query_token_weights")
         late = tokens if "maxsim" in self.computed else ()
-        told = (column.partition(".")[0] for column in self.parts.values())
-        parts = [name for hits in told for name in (hits, f"{hits}_parts")]
         rounds = (self.rounds,) if self.rounds else ()
         scores = (column.partition(".")[0] for column in self.scores.values())
         text = ("text",) if self.cross_fitted else ()
-        return tuple(dict.fromkeys((*self.hits, *scores, *parts, *vectors, *late, *rounds, *text)))
+        return tuple(dict.fromkeys((*self.hits, *scores, *vectors, *late, *rounds, *text)))
 
     @property
     def writes(self) -> pa.Schema:
@@ -196,8 +186,6 @@ class FuseFeatures(Step):
             columns: dict[str, Floats] = {}
             for name, column in self.scores.items():
                 columns[name] = channel_scores(ids, offsets, _channel(batch, column))
-            for name in self.part_names:
-                columns[name] = self._part(batch, name, ids, offsets)
             asked = [_questions(batch, self.computed, index)]
             asked += later(batch) if later else []
             for some in asked:
@@ -207,18 +195,6 @@ class FuseFeatures(Step):
             return Candidates(ids, offsets, x, *_told(units, ids))
 
         return gather
-
-    def _part(self, batch: pa.Table, name: str, ids: pa.Array, offsets: Offsets) -> Floats:
-        """A feature of a channel's parts: 0 where the channel did not find the window."""
-        channel, _, part = name.partition(".")
-        column, _, finds = self.parts[channel].partition(".")
-        parts = batch[f"{column}_parts"].combine_chunks().flatten()
-        if finds:
-            values = pc.struct_field(parts, f"{finds}.{part}")
-            return channel_scores(ids, offsets, _finds(batch[column], finds, values))
-        found, _, ends = unpack_hits(batch[column])
-        values = np.asarray(pc.struct_field(parts, part), np.float32)
-        return channel_scores(ids, offsets, (found, values, ends))
 
     def _later(self, at: Place) -> Callable[[pa.Table], list[_Asked]]:
         """The questions of the later rounds, encoded: one _Asked for each round after the first."""
@@ -305,15 +281,13 @@ def _channel(batch: pa.Table, column: str) -> tuple[pa.Array, npt.NDArray[Any], 
     return _finds(batch[name], channel) if channel else unpack_hits(batch[name])
 
 
-def _finds(
-    column: pa.ChunkedArray, channel: str, values: pa.Array | None = None
-) -> tuple[pa.Array, npt.NDArray[Any], Offsets]:
-    """The windows that a channel found, each with the best of its `values`, by default scores."""
+def _finds(column: pa.ChunkedArray, channel: str) -> tuple[pa.Array, npt.NDArray[Any], Offsets]:
+    """The windows that a channel found, each with its best score."""
     lists = column.combine_chunks()
     flat, owner = lists.flatten(), np.asarray(pc.list_parent_indices(lists), np.int64)
     mine = pc.equal(pc.struct_field(flat, "channel"), channel)
     owner = owner[np.asarray(mine)]
-    told = pc.struct_field(flat, "score") if values is None else values
+    told = pc.struct_field(flat, "score")
     names, (keys,) = codes([pc.struct_field(flat, "unit_id").filter(mine)])
     pairs, inverse = np.unique(owner * max(1, len(names)) + keys, return_inverse=True)
     best = np.full(len(pairs), -np.inf)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -20,9 +19,6 @@ Search = Callable[[pa.Table, Sequence[Sequence[str]]], list[FoundWindows]]
 @dataclass(frozen=True, kw_only=True)
 class SearchChannel(Step):
     """Search the stage `index` for the `k` best windows (Table S3 of sr-rag: 300)."""
-
-    parts: ClassVar[tuple[str, ...]] = ()
-    """Names of the parts that this channel gives for each score."""
 
     index: str
     into: str

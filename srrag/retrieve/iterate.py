@@ -22,8 +22,6 @@ from srrag.retrieve.ircot import SHOWN, Reflect
 
 Ints = npt.NDArray[np.int64]
 
-FINDS = ("found", "found_parts")
-"""Columns of finds, which collect those of all rounds."""
 FUSED_DECIMALS = 7
 """Decimals to which pooled scores are compared; they come as float32 and lie close together."""
 
@@ -37,7 +35,7 @@ class IterateRetrieval(Step):
     sufficient evidence stops. The hits of all rounds are pooled by best score, for one rerank
     against the original question. One round needs no `reflect`. `search` is the pipeline of one
     round, which writes the ranking; its other columns keep their values from the first round,
-    except that `found` and `found_parts` collect the finds of all rounds.
+    except that `found` collects the finds of all rounds.
     """
 
     version: ClassVar[int] = 2
@@ -92,7 +90,7 @@ class IterateRetrieval(Step):
         asked = self.reflect if self.reflect and not self.reflect.off else None
         reflect = asked.open(at) if asked else None
         units = open_units(at, self.units)
-        finds = [name for name in FINDS if name in self.search.writes.names]
+        finds = ["found"] if "found" in self.search.writes.names else []
 
         def run(batch: pa.Table) -> pa.Table:
             state = _Rounds(batch.select(QUESTIONS.names), finds)
@@ -191,7 +189,8 @@ class _Rounds:
             into: self.pooled(),
             "reject": pa.array(self.reject, REJECT),
         }
-        made |= {name: self._joined(name) for name in FINDS if name in self.lists}
+        if "found" in self.lists:
+            made["found"] = self._joined("found")
         kept = batch.drop_columns(["reject"])
         for item in writes:
             column = made[item.name] if item.name in made else self.first[item.name]

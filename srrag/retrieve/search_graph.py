@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from srrag.core.hits import FoundWindows
 from srrag.core.schema import HITS, PATHS
 from srrag.core.step import Place
 from srrag.index.graph_reader import (
-    PARTS,
     GraphIndex,
     GraphLimits,
     GraphQuestion,
@@ -35,11 +33,10 @@ class SearchGraph(SearchChannel):
     column that lists the entity types each question asks for; "" asks for none.
 
     The column of paths holds, for each hit, the entity, edge and community that contribute most to
-    it; `<into>_parts` holds the parts of its score (`srrag.index.graph_reader.PARTS`).
+    it.
     """
 
     version: ClassVar[int] = 2
-    parts: ClassVar[tuple[str, ...]] = PARTS
 
     index: str = "graph"
     into: str = "hits_graph"
@@ -63,19 +60,12 @@ class SearchGraph(SearchChannel):
 
     @property
     def writes(self) -> pa.Schema:
-        """The path to each hit of this channel, the parts of its score, and the hits."""
-        parts = pa.list_(pa.struct([pa.field(name, pa.float32()) for name in PARTS]))
-        return pa.schema(
-            [
-                pa.field(self.paths, PATHS),
-                pa.field(f"{self.into}_parts", parts),
-                pa.field(self.into, HITS),
-            ]
-        )
+        """The path to each hit of this channel, and the hits."""
+        return pa.schema([pa.field(self.paths, PATHS), pa.field(self.into, HITS)])
 
     def columns(self, found: FoundWindows) -> list[pa.Array]:
-        """The paths, the parts and the hits."""
-        return [found.path_lists(), found.part_lists(), found.hits()]
+        """The paths and the hits."""
+        return [found.path_lists(), found.hits()]
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
@@ -109,5 +99,4 @@ def _found(reached: Sequence[Reached]) -> FoundWindows:
     return FoundWindows.of(
         [(item.unit_ids, item.scores) for item in reached],
         [(item.entity_ids, item.edge_ids, item.community_ids) for item in reached],
-        [*(item.parts for item in reached), dict.fromkeys(PARTS, np.zeros(0, np.float32))],
     )

@@ -50,9 +50,7 @@ class SearchTracks(Step):
     tracks then form one list by fused score, ties by id. Grades without a track are not searched.
 
     `channels` maps names to searches, whose own columns are not written; a null one is left out.
-    `found` holds a row for each channel, track and window, `into` the fused hits. Parts that a
-    channel tells of its scores stand in `<found>_parts`, parallel to `found`, as
-    `<channel>.<part>`; null in the finds of other channels.
+    `found` holds a row for each channel, track and window, `into` the fused hits.
     """
 
     channels: Mapping[str, SearchChannel | None]
@@ -78,16 +76,8 @@ class SearchTracks(Step):
 
     @property
     def writes(self) -> pa.Schema:
-        """Every find, the parts of its score if a channel tells them, and the fused hits."""
-        parts = [pa.field(name, pa.float32()) for name in self.part_names]
-        told = [pa.field(f"{self.found}_parts", pa.list_(pa.struct(parts)))] if parts else []
-        return pa.schema([pa.field(self.found, FOUND), *told, pa.field(self.into, HITS)])
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        """The parts that channels give for their scores, as `<channel>.<part>`."""
-        pairs = zip(self.channels, self._steps(), strict=True)
-        return tuple(f"{name}.{part}" for name, step in pairs for part in step.parts)
+        """Every find, and the fused hits."""
+        return pa.schema([pa.field(self.found, FOUND), pa.field(self.into, HITS)])
 
     def needs(self) -> tuple[str, ...]:
         """The channels' indexes."""
@@ -111,10 +101,7 @@ class SearchTracks(Step):
             by_channel = [search(batch, grades) for search in searches]
             finds = _Finds([item for track in zip(*by_channel, strict=True) for item in track])
             pairs = [(track.name, name) for track in self.tracks for name in self.channels]
-            columns = [finds.column(pairs, batch.num_rows)]
-            if self.part_names:
-                columns.append(finds.part_column(pairs, self.part_names, batch.num_rows))
-            columns.append(self._fused(finds, batch.num_rows))
+            columns = finds.column(pairs, batch.num_rows), self._fused(finds, batch.num_rows)
             for item, column in zip(self.writes, columns, strict=True):
                 batch = batch.append_column(item, column)
             return batch
@@ -151,32 +138,11 @@ class _Finds:
         self.rank: Ints = np.concatenate([item.ranks for item in found])
         self.score = np.concatenate([item.scores for item in found])
         self.paths = pa.concat_arrays([item.paths for item in found])
-        self._parts = [item.parts for item in found]
-        self._starts = np.concatenate([[0], np.cumsum([len(item.scores) for item in found])])
-
-    def _lists(self, num_rows: int) -> tuple[Ints, pa.Array]:
-        """The finds row by row, and the offsets of the rows."""
-        order = np.argsort(self.row, kind="stable")
-        offsets = np.searchsorted(self.row[order], np.arange(num_rows + 1))
-        return order, pa.array(offsets, pa.int32())
-
-    def part_column(
-        self, pairs: Sequence[tuple[str, str]], names: Sequence[str], num_rows: int
-    ) -> pa.Array:
-        """The parts of each find's score, null in the finds of other channels."""
-        values = {name: np.full(len(self.row), np.nan, np.float32) for name in names}
-        for n, (_, channel) in enumerate(pairs):
-            parts = self._parts[n]
-            for item in parts.type if parts is not None else ():
-                some = slice(self._starts[n], self._starts[n + 1])
-                values[f"{channel}.{item.name}"][some] = pc.struct_field(parts, item.name)
-        order, offsets = self._lists(num_rows)
-        columns = [pa.array(values[name][order], from_pandas=True) for name in names]
-        return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, names))
 
     def column(self, pairs: Sequence[tuple[str, str]], num_rows: int) -> pa.Array:
         """FOUND; `pairs` has the track and the channel of each search."""
-        order, offsets = self._lists(num_rows)
+        order = np.argsort(self.row, kind="stable")
+        offsets = np.searchsorted(self.row[order], np.arange(num_rows + 1))
         search, paths = pa.array(self.search[order]), self.paths.take(pa.array(order))
         tracks, channels = (pa.array(names) for names in zip(*pairs, strict=True))
         columns = {
@@ -192,7 +158,7 @@ class _Finds:
         items = pa.StructArray.from_arrays(
             [pa.array(columns[item.name]) for item in fields], fields=fields
         )
-        return pa.ListArray.from_arrays(offsets, items).cast(FOUND)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items).cast(FOUND)
 
 
 def _check_disjoint(tracks: Sequence[Track]) -> None:

@@ -99,13 +99,11 @@ def unpacked(stream: bytes) -> pa.Table:
 
 
 def found_table(found: Sequence[FoundWindows]) -> pa.Table:
-    """Pack a search's results: `hits_N`, `paths_N` and any `parts_N` per track N."""
+    """Pack a search's results: `hits_N` and `paths_N` per track N."""
     columns = {}
     for number, each in enumerate(found):
         columns[f"hits_{number}"] = each.hits()
         columns[f"paths_{number}"] = each.path_lists()
-        if each.parts is not None:
-            columns[f"parts_{number}"] = each.part_lists()
     return pa.table(columns)
 
 
@@ -113,9 +111,7 @@ def found_of(table: pa.Table, number: int) -> FoundWindows:
     """The results of one track, from a table of `found_table`."""
     ids, scores, offsets = unpack_hits(table[f"hits_{number}"])
     paths = table[f"paths_{number}"].combine_chunks().flatten()
-    parts = f"parts_{number}"
-    told = table[parts].combine_chunks().flatten() if parts in table.column_names else None
-    return FoundWindows(ids.cast(pa.string()), scores, paths, offsets, told)
+    return FoundWindows(ids.cast(pa.string()), scores, paths, offsets)
 
 
 def merged(parts: Sequence[FoundWindows], k: int) -> FoundWindows:

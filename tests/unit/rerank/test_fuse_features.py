@@ -122,26 +122,6 @@ def test_grades_count_where_they_are_asked_for(found: pa.Table, at: Place, tmp_p
     assert rows(step(model, **fields), found, at)[0] != first
 
 
-def test_parts_of_a_channel_are_features(found: pa.Table, at: Place, tmp_path: Path) -> None:
-    """A column beside the hits holds named parts of each hit."""
-    lists = found["hits_dense"].combine_chunks()
-    size = len(lists.flatten())
-    parts = pa.StructArray.from_arrays([pa.array(np.arange(size, dtype="f4"))], ["names"])
-    column = pa.ListArray.from_arrays(lists.offsets, parts)
-    table = found.append_column("hits_dense_parts", column)
-    model = weights_file(tmp_path / "w.json", **{"near.names": 0.5})
-    fused = step(
-        model, scores={}, computed=(), parts={"near": "hits_dense"}, part_names=("near.names",),
-        document=0.0,
-    )  # fmt: skip
-    assert set(fused.reads) == {"hits_sparse", "hits_dense", "hits_dense_parts"}
-    flat = [hit["unit_id"] for row in lists.to_pylist() for hit in row]
-    bounds = lists.offsets.to_pylist()
-    for n, row in enumerate(rows(fused, table, at)):
-        place = {flat[i]: 0.5 * i for i in range(bounds[n], bounds[n + 1])}
-        assert row == pytest.approx({unit: place.get(unit, 0.0) for unit in row}, abs=1e-4)
-
-
 def test_evidence_of_a_later_round_may_rise(found: pa.Table, at: Place, tmp_path: Path) -> None:
     """A window has its best cosine and MaxSim over the questions that were searched for."""
     model = weights_file(tmp_path / "w.json", dense=1, maxsim=1)
@@ -174,26 +154,6 @@ def test_finds_of_a_channel_count_once(at: Place, found: pa.Table, tmp_path: Pat
     table = found.slice(0, 2).append_column("found", column)
     model = weights_file(tmp_path / "w.json", sparse=1)
     fused = step(model, scores={"sparse": "found.sparse"}, computed=(), document=0.0)
-    first, second = rows(fused, table, at)
-    assert first[ids[0]] == 5.0 and sum(first.values()) == 5.0
-    assert set(second.values()) == {0.0}
-
-
-def test_parts_of_finds_are_features(at: Place, found: pa.Table, tmp_path: Path) -> None:
-    """The best of a window over tracks and rounds; the parts of other channels are null."""
-    ids = [hit["unit_id"] for hit in found["hits_dense"].to_pylist()[0][:2]]
-    finds = [[("graph", ids[0], 2.0), ("dense", ids[1], None), ("graph", ids[0], 5.0)], []]
-    item = pa.struct([("unit_id", pa.string()), ("channel", pa.string())])
-    told = pa.struct([("graph.names", pa.float32())])
-    listed = [[{"unit_id": u, "channel": c} for c, u, _ in row] for row in finds]
-    parts = [[{"graph.names": value} for _, _, value in row] for row in finds]
-    table = found.slice(0, 2).append_column("found", pa.array(listed, pa.list_(item)))
-    table = table.append_column("found_parts", pa.array(parts, pa.list_(told)))
-    fused = step(
-        weights_file(tmp_path / "w.json", **{"graph.names": 1}), scores={}, computed=(),
-        parts={"graph": "found.graph"}, part_names=("graph.names",), document=0.0,
-    )  # fmt: skip
-    assert set(fused.reads) == {*HITS, "found", "found_parts"}
     first, second = rows(fused, table, at)
     assert first[ids[0]] == 5.0 and sum(first.values()) == 5.0
     assert set(second.values()) == {0.0}
@@ -257,7 +217,6 @@ def test_fields_that_make_no_ranking() -> None:
         ({"computed": ("cosine",)}, "'cosine' is not one of dense, maxsim"),
         ({"hits": ()}, "at least one of each"),
         ({"scores": {}, "computed": ()}, "at least one of each"),
-        ({"part_names": ("graph.names",)}, "of no channel in `parts`"),
         ({"document": -1.0}, "document is -1"),
     ):
         with pytest.raises(ValueError, match=message):

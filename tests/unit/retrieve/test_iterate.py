@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,7 +13,7 @@ from srrag.core.spec import build, spec
 from srrag.core.step import Place, within
 from srrag.llm.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt, read
 from srrag.retrieve.ircot import Reflect, Reflection
-from srrag.retrieve.iterate import FINDS, IterateRetrieval, _Rounds
+from srrag.retrieve.iterate import IterateRetrieval
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks
@@ -162,15 +161,6 @@ def test_finds_are_numbered_by_round(place: Place) -> None:
     made = replace(step(), search=search)
     (row,) = found_by(made, place, Bridging())
     assert [(each["round"], each["rank"]) for each in row["found"]] == [(1, 1), (2, 1), (3, 1)]
-
-
-def test_the_parts_of_all_rounds_are_kept() -> None:
-    state = _Rounds(question_table([{"query_id": "1", "text": "?"}]), FINDS)
-    one = pa.table({"found": [[1, 2]], "found_parts": [[0.5, None]]})
-    for name in FINDS:
-        state.lists[name] = [(np.array([0]), one[name].combine_chunks())] * 2
-    assert state._joined("found").to_pylist() == [[1, 2, 1, 2]]
-    assert state._joined("found_parts").to_pylist() == [[0.5, None, 0.5, None]]
 
 
 def test_its_spec_makes_it_again_and_its_engine_is_found() -> None:

@@ -7,7 +7,7 @@ import pytest
 from srrag.core.schema import HITS, PATHS
 from srrag.core.spec import build, spec
 from srrag.core.step import Place
-from srrag.index.graph_reader import PARTS, GraphLimits, GraphWeights
+from srrag.index.graph_reader import GraphLimits, GraphWeights
 from srrag.retrieve.search_graph import SearchGraph
 from tests.unit.index.graphs import ANKLE, AXES, DIMENSION, KNEE, PAIN, TAPE, index
 from tests.unit.index.tables import hashed, uid
@@ -41,8 +41,6 @@ def test_hits_and_paths_stand_side_by_side(place: Place) -> None:
     assert out.schema.field("paths_graph").type == PATHS
     for row in out.to_pylist():
         assert len(row["hits_graph"]) == len(row["paths_graph"]) > 0
-        assert len(row["hits_graph_parts"]) == len(row["hits_graph"])
-        assert tuple(row["hits_graph_parts"][0]) == PARTS
         assert [hit["rank"] for hit in row["hits_graph"]] == [*range(1, len(row["hits_graph"]) + 1)]
     first = out.to_pylist()[1]
     assert first["hits_graph"][0]["unit_id"] == uid(2)

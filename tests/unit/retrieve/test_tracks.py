@@ -197,30 +197,6 @@ def test_the_graph_says_what_led_to_a_window(tmp_path: Path) -> None:
     assert out["found"].to_pylist()[0][0]["entity_id"] == ANKLE
 
 
-def test_the_parts_of_a_score_stand_beside_the_finds(tmp_path: Path) -> None:
-    words = corpus(tmp_path / "c", graded(20, 3), 3).place.artifacts
-    place = Place(artifacts={"graph": graph_index(tmp_path), **words})
-    axes = np.eye(GRAPH_DIMENSION, dtype=np.float32)
-    vectors = [axes[AXES[key]].tobytes() for key in (ANKLE, PAIN)]
-    batch = pa.table({"text": ["knee", "pain"], "query_vector": pa.array(vectors, pa.binary())})
-    channels = {"graph": SearchGraph(), "words": SearchSparse(k=3)}
-    out = SearchTracks(channels=channels, tracks=(GUIDELINES, STUDIES)).open(place)(batch)
-    alone = SearchGraph().open(place)(batch)
-    assert out.column_names[-3:] == ["found", "found_parts", "hits"]
-    for finds, parts, single, told in zip(
-        out["found"].to_pylist(), out["found_parts"].to_pylist(), hits(alone, "hits_graph"),
-        alone["hits_graph_parts"].to_pylist(), strict=True,
-    ):  # fmt: skip
-        wanted = dict(zip(single, told, strict=True))
-        assert len(finds) == len(parts)
-        for find, each in zip(finds, parts, strict=True):
-            if find["channel"] == "graph":
-                assert each == {f"graph.{k}": v for k, v in wanted[find["unit_id"]].items()}
-            else:
-                assert set(each.values()) == {None}
-        assert {find["channel"] for find in finds} == {"graph", "words"}
-
-
 def test_reads_and_needs_what_its_channels_do() -> None:
     step = SearchTracks(
         channels={"words": SearchSparse(), "hyde": SearchDense(vectors="passages", index="other")},
