@@ -4,7 +4,8 @@ Everything is in CPU seconds of one process with one thread, children included, 
 on the machine hardly counts. Each system is a process of its own and reads the same passages:
 
 - `encode`: the texts of the build's windows through its encoder, nothing else;
-- `build`: the default plan from the file to the pointer, graph included, by stage;
+- `build`: the default plan from the file to the pointer, by stage;
+- `graph`: the same with `plan=graph`;
 - `plain`: sentence-transformers, bm25s and a flat FAISS index over the passages as they are;
 - `txtai`: an index of vectors and BM25 that keeps the texts;
 - `llama-index`: a `VectorStoreIndex` of the passages (vectors alone).
@@ -29,7 +30,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SYSTEMS = ("build", "encode", "plain", "txtai", "llama-index")
+SYSTEMS = ("build", "graph", "encode", "plain", "txtai", "llama-index")
 NEEDS = {"plain": ("bm25s",), "txtai": ("txtai",),
          "llama-index": ("llama_index.embeddings.huggingface",)}  # fmt: skip
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -78,7 +79,7 @@ class Clock:
 
 
 def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
-    """Build the default plan in this process."""
+    """Build a plan in this process."""
     from srrag.config import factory
     from srrag.config.compose import configure
     from srrag.core.spec import spec
@@ -87,7 +88,7 @@ def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     from srrag.runner.relation_builds import RelationBuilds
     from srrag.storage.store import Store
 
-    root = scratch / "root"
+    root = scratch / f"root-{len(list(scratch.glob('root-*')))}"
     given = ["corpus=beir", f"corpus.path={corpus}", f"root={root}", "profile.threads=1"]
     config = configure("build", [*given, *overrides])
     reader = factory.make(config["corpus"], "corpus")
@@ -122,13 +123,12 @@ def encoded_tokens(store: Any, encoder: Any) -> dict[str, tuple[int, int]]:
     from srrag.model.tokens import load_tokenizer
 
     found = store.artifacts("default")
-    names = pc.unique(NameVectors(found["names"]).names["name"])
-    told = read_topics(found["tree"], ["name", "text"])
-    texts = {
-        "windows": window_texts(store),
-        "names": names.filter(pc.not_equal(names, "")).to_pylist(),
-        "descriptions": [f"{each['name']}. {each['text']}" for each in told.to_pylist()],
-    }
+    texts = {"windows": window_texts(store)}
+    if "tree" in found:
+        names = pc.unique(NameVectors(found["names"]).names["name"])
+        told = read_topics(found["tree"], ["name", "text"])
+        texts["names"] = names.filter(pc.not_equal(names, "")).to_pylist()
+        texts["descriptions"] = [f"{each['name']}. {each['text']}" for each in told.to_pylist()]
     tokens, most = load_tokenizer(encoder), encoder.max_tokens
     return {
         kind: (len(each), int(np.minimum(tokens.count(each) + 2, most).sum()))
@@ -233,8 +233,8 @@ def llama_index(corpus: Path) -> dict[str, Any]:
 
 def measure(system: str, corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     """One system in this process."""
-    if system == "build":
-        found = build(corpus, scratch, overrides)
+    if system in ("build", "graph"):
+        found = build(corpus, scratch, [*overrides, *["plan=graph"] * (system == "graph")])
     elif system == "encode":
         found = encode(scratch)
     else:
@@ -266,7 +266,7 @@ def compared(options: argparse.Namespace, overrides: list[str], scratch: Path) -
     """All systems, and how they compare."""
     corpus = scratch / "corpus"
     count = copy_corpus(Path(options.corpus), corpus, options.passages)
-    wanted = ("build", "encode", *options.peers)
+    wanted = ("build", "graph", "encode", *options.peers)
     there = [name for name in SYSTEMS if name in wanted and installed(name)]
     found = {name: alone(name, corpus, scratch, overrides) for name in there}
     own, encoding = found["build"]["work_s"], found["encode"]["work_s"]
@@ -299,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="../shared/data/bioasq", help="a BEIR folder")
     parser.add_argument("--passages", type=int, default=2000, help="so many of its head; 0: all")
-    parser.add_argument("--peers", nargs="*", choices=SYSTEMS[2:], default=SYSTEMS[2:])
+    parser.add_argument("--peers", nargs="*", choices=SYSTEMS[3:], default=SYSTEMS[3:])
     parser.add_argument("--only", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--with", nargs="*", dest="overrides", default=[], metavar="KEY=VALUE",
