@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, detect, update
 from srrag.algo.leiden import modularity
@@ -21,15 +22,12 @@ from srrag.core.schema import COMMUNITIES
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.detection_state import DETECTION, Continued, resume, save
 from srrag.graph.encode_names import ENCODER
-from srrag.graph.group_layers import read_groups, write_groups
-from srrag.graph.layers import only_grew
 from srrag.graph.name_vectors import NameVectors
 from srrag.graph.nodes import Nodes, in_order
 from srrag.graph.tables import coding
 from srrag.storage.links import link_or_copy
 
-COMMUNITIES_FILE = "communities.parquet"
-GROUP = "community_id"
+_FILE = "communities.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +43,7 @@ class DetectCommunities(Build):
     of the entities, the whole graph is detected anew (0: in every update).
     """
 
-    version = 6
+    version = 7
     remembers: ClassVar[bool] = True
     """An update continues the previous version, so its manifest names that version."""
 
@@ -79,7 +77,7 @@ class DetectCommunities(Build):
     ) -> dict[str, float | int | str]:
         """Write `communities.parquet` and the state for the next update."""
         nodes, vectors = self._read(inputs, out, at)
-        return self._whole(nodes, vectors, out, None)
+        return self._whole(nodes, vectors, out)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
@@ -91,15 +89,13 @@ class DetectCommunities(Build):
         encoder, the whole graph is detected anew.
         """
         nodes, vectors = self._read(inputs, out, at)
-        grew = only_grew(inputs[self.entities][0])
-        layered = former.folder / COMMUNITIES_FILE if grew else None
         if (former.folder / ENCODER).read_bytes() != (out / ENCODER).read_bytes():
-            return self._whole(nodes, vectors, out, layered)
+            return self._whole(nodes, vectors, out)
         held = read_communities(former.folder)
         continued = resume(former.folder / DETECTION, held["entity_id"], nodes)
         if continued.drift >= self.max_drift * len(nodes.core_ids):
-            return self._whole(nodes, vectors, out, layered)
-        return self._continue(nodes, vectors, continued, out, held, layered)
+            return self._whole(nodes, vectors, out)
+        return self._continue(nodes, vectors, continued, out, held)
 
     def _continue(
         self,
@@ -108,7 +104,6 @@ class DetectCommunities(Build):
         before: Continued,
         out: Path,
         former: pa.Table,
-        layered: Path | None,
     ) -> dict[str, float | int | str]:
         """Place the entities that changed."""
         graph = nodes.graph(vectors)
@@ -120,7 +115,7 @@ class DetectCommunities(Build):
             epsilon=self._threshold,
             max_communities=self.max_communities,
         )
-        kept = self._write(nodes, found, before.drift, out, former, layered)
+        kept = self._write(nodes, found, before.drift, out, former)
         return {
             "communities": int(found.labels.max(initial=-1)) + 1,
             "communities_kept": kept,
@@ -145,9 +140,7 @@ class DetectCommunities(Build):
         link_or_copy(names / ENCODER, out / ENCODER)
         return read_nodes(folder, names)
 
-    def _whole(
-        self, nodes: Nodes, vectors: np.ndarray, out: Path, layered: Path | None
-    ) -> dict[str, float | int | str]:
+    def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
         """Detect the communities of the whole graph from nothing."""
         found = detect(
             nodes.graph(vectors),
@@ -157,7 +150,7 @@ class DetectCommunities(Build):
             max_communities=self.max_communities,
             seed=self.seed,
         )
-        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table(), layered)
+        self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
         return _figures(found)
 
     def _write(
@@ -167,16 +160,11 @@ class DetectCommunities(Build):
         drift: int,
         out: Path,
         former: pa.Table,
-        layered: Path | None,
     ) -> int:
-        """Write the communities and the update state; returns the number of unchanged ones.
-
-        The communities are layers over those at `layered`, unless it is None.
-        """
+        """Write the communities and the update state; returns the number of unchanged ones."""
         save(out / DETECTION, nodes, standing, drift)
         table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
-        options = coding(table.schema, ["entity_id"])
-        write_groups(table, GROUP, out / COMMUNITIES_FILE, layered, **options)
+        pq.write_table(table, out / _FILE, **coding(table.schema, ["entity_id"]))
         return kept
 
 
@@ -195,7 +183,7 @@ def read_nodes(folder: Path, names: Path) -> tuple[Nodes, npt.NDArray[np.float16
 
 def read_communities(folder: Path) -> pa.Table:
     """Read COMMUNITIES, by the order of the entities' ids."""
-    return in_order(read_groups(folder / COMMUNITIES_FILE, GROUP), "entity_id")
+    return in_order(pq.read_table(folder / _FILE), "entity_id")
 
 
 def _figures(found: Detected) -> dict[str, float | int | str]:

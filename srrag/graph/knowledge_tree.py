@@ -16,10 +16,7 @@ import pyarrow.parquet as pq
 from srrag.core.ids import content_id
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place, PreviousVersion
-from srrag.graph.communities import GROUP
 from srrag.graph.facts import normalise
-from srrag.graph.group_layers import read_groups, write_groups
-from srrag.graph.layers import only_grew
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
 from srrag.graph.tree_layout import ROWS, Layout
@@ -55,7 +52,7 @@ class BuildKnowledgeTree(Build):
     with a hash of its facts.
     """
 
-    version = 5
+    version = 6
 
     entities: str = "entities"
     findings: str = ""
@@ -83,15 +80,13 @@ class BuildKnowledgeTree(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Write the descriptions, the communities (`topics.parquet`) and all below them."""
-        return self._made(inputs, out, at, {}, None)
+        return self._made(inputs, out, at, {})
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
         """Write the same files; a community with unchanged facts keeps its description."""
-        known = read_descriptions(former.folder / DESCRIPTIONS)
-        grew = only_grew(inputs[self.entities][0])
-        return self._made(inputs, out, at, known, former.folder / BELOW if grew else None)
+        return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
 
     def _made(
         self,
@@ -99,7 +94,6 @@ class BuildKnowledgeTree(Build):
         out: Path,
         at: Place,
         known: Mapping[str, Description],
-        layered: Path | None,
     ) -> dict[str, float | int | str]:
         (folder,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
@@ -125,12 +119,11 @@ class BuildKnowledgeTree(Build):
         pq.write_table(topics, out / TOPICS, **options)
         levels = (layout.keywords(), layout.entities(), layout.relations(), layout.attributes())
         below = pa.concat_tables(levels)
-        written = write_groups(below, GROUP, out / BELOW, layered, **options)
+        pq.write_table(below, out / BELOW, **options)
         return {
             "nodes": len(topics) + len(below),
             "communities": len(graph.community_ids),
             "keywords": int((layout.keyword >= 0).sum()),
-            "communities_written": written,
             "kept": sum(key in known for key in keys.values()),
             "calls": texts.calls,
             "prompt_characters": texts.prompt_chars,
@@ -200,4 +193,5 @@ def read_below(
 
     The nodes of one parent and kind are in their order.
     """
-    return read_groups(folder / BELOW, GROUP, columns, [("kind", "in", list(kinds))])
+    filters = [("kind", "in", list(kinds))]
+    return pq.read_table(folder / BELOW, columns=columns, filters=filters, partitioning=None)

@@ -36,11 +36,6 @@ def layers_of(folder: Path) -> list[IndexShard]:
     return [IndexShard(0, (), pc.sum(facts, min_count=0).as_py())]
 
 
-def only_grew(folder: Path) -> bool:
-    """Whether the last update of a graph only added documents: one that removes has one layer."""
-    return (folder / SHARDS).exists()
-
-
 def read_rows(table: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Read a table of the graph, `entities.parquet` or `edges.parquet`, by the order of its ids."""
     if len(_files(table)) == 1:

@@ -116,17 +116,15 @@ def encode_names(
     former: Path | None = None,
     *,
     shard_names: int = SHARD_NAMES,
-    stale: float = 0.0,
 ) -> int:
     """Write the vectors of names, columns `id` and `name`; returns how many were encoded.
 
     A name "" gets zeros, equal names are encoded once. Shards of the former folder stay as they
-    are if at most the share `stale` of their names is gone, up to the first one that does not, or
-    is small; the vectors of all others are copied. Several new shards are encoded on the workers
-    of the place.
+    are, up to the first one that lost a name, or is small; the vectors of all others are copied.
+    Several new shards are encoded on the workers of the place.
     """
     before = [] if former is None else read_shards(former)
-    stand, loose = _standing(names, before, former, shard_names, stale)
+    stand, loose = _standing(names, before, former, shard_names)
     for shard in stand:
         assert former is not None, "only a former version has shards"
         for name in FILES:
@@ -152,7 +150,7 @@ def encode_names(
 
 
 def _standing(
-    names: pa.Table, before: Sequence[IndexShard], former: Path | None, most: int, stale: float
+    names: pa.Table, before: Sequence[IndexShard], former: Path | None, most: int
 ) -> tuple[list[IndexShard], pa.Table]:
     """The first former shards, which stay, and the names that are in none of them."""
     ids, texts = names["id"], names["name"]
@@ -163,9 +161,9 @@ def _standing(
         rows = pc.index_in(held["id"], value_set=ids)
         same = pc.equal(texts.take(rows), held["name"])
         same = np.asarray(pc.fill_null(same, False))
-        if (~same).sum() > stale * len(held):
+        if not same.all():
             break
-        stand.append((shard, np.asarray(rows.filter(pa.array(same))).astype(np.int64)))
+        stand.append((shard, np.asarray(rows).astype(np.int64)))
     loose = np.ones(len(names), np.bool_)
     for _, rows in stand:
         loose[rows] = False

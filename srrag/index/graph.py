@@ -24,29 +24,15 @@ from srrag.core.step import Build, Place, PreviousVersion
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.knowledge_tree import read_below, read_topics
-from srrag.graph.layers import only_grew, read_rows
+from srrag.graph.layers import read_rows
 from srrag.graph.name_vectors import FILES, NameVectors, encode_names
-from srrag.index.graph_layers import (
-    IndexLayer,
-    LayerReader,
-    LayerWriter,
-    layered,
-    read_layers,
-    rows_or_none,
-)
-from srrag.index.graph_names import (
-    Aliases,
-    GraphNames,
-    in_former_order,
-    inverted,
-    spellings,
-)
+from srrag.index.graph_files import rows_or_none, write_codes, write_ids, write_ragged
+from srrag.index.graph_names import Aliases, inverted, spellings
 from srrag.index.graph_walk import DOCUMENT, write_links
 from srrag.index.mentions import WindowSpans, mentioned
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.links import link_or_copy
-from srrag.storage.lookup import id_keys
 from srrag.storage.shards import read_shards, write_shards
 
 Ints = npt.NDArray[np.int64]
@@ -54,7 +40,6 @@ Ints = npt.NDArray[np.int64]
 CODED = ("node_types", "edge_head_types", "edge_tail_types", "edge_relations", "window_grades")
 """Columns of few distinct words, each stored as an array of codes and a list of words."""
 TOPICS = "topics"
-_STALE_TOPICS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +47,12 @@ class BuildGraphIndex(Build):
     """ENTITIES, EDGES, vectors of names, COMMUNITIES, TREE and windows → the graph channel's index.
 
     Nodes are the entities with a row among the names; a search reaches an attribute through its
-    entity. Walks connect the windows of one paper (equal `pmid`, or one document). An update that
-    only adds writes the new windows, triples and spellings as a layer, and encodes only new
-    descriptions. Raises ValueError if the vectors of names come from another encoder.
+    entity. Walks connect the windows of one paper (equal `pmid`, or one document). An update
+    encodes only new descriptions. Raises ValueError if the vectors of names come from another
+    encoder.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     entities: str = "entities"
     names: str = "names"
@@ -80,23 +65,16 @@ class BuildGraphIndex(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Write the arrays, and the ids in row order."""
-        return self._write(inputs, out, at, None, grew=False)
+        return self._write(inputs, out, at, None)
 
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write the same arrays; those of former layers that stand are links."""
-        grew = only_grew(inputs[self.entities][0])
-        return self._write(inputs, out, at, former.folder, grew=grew)
+        """Write the same arrays; only new descriptions are encoded."""
+        return self._write(inputs, out, at, former.folder / TOPICS)
 
     def _write(
-        self,
-        inputs: Mapping[str, Sequence[Path]],
-        out: Path,
-        at: Place,
-        former: Path | None,
-        *,
-        grew: bool,
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, known: Path | None
     ) -> dict[str, float | int | str]:
         (graph,), (names,), (groups,), (tree,), (units,) = (
             inputs[name]
@@ -108,45 +86,27 @@ class BuildGraphIndex(Build):
             windows["doc_id"],
             *(np.asarray(windows[name]).astype(np.int64) for name in ("char_start", "char_end")),
         )
-        aliases, edges = Aliases.read(nodes.spellings(graph)), _Edges(nodes, graph)
-        before = None
-        if former is not None and grew:
-            before = _Former.of(former, windows["unit_id"], nodes.ids)
-        if before is not None:
-            spelled, linked = aliases.ordered(before.prints), edges.ordered(before.edge_ids)
-            if spelled is None or linked is None:
-                before = None
-            else:
-                aliases, edges = spelled, linked
-        now = IndexLayer(len(windows), len(nodes.ids), len(edges.ids), len(aliases.nodes))
-        layers = [now] if before is None else layered(before.layers, now)
-        writer = LayerWriter(out, layers, None if before is None else former)
         link_names(names, out)
-        writer.ids("windows", windows["unit_id"], "windows")
-        writer.codes("window_grades", windows["grade"], "windows")
+        write_ids(windows["unit_id"], out, "windows")
+        write_codes(windows["grade"], out, "window_grades")
         members, offsets, lost = mentioned(graph / "entities.parquet", nodes.of_entity, spans)
-        writer.ragged("window_nodes", members, offsets, "windows")
-        for number, rows in enumerate(writer.ranges("windows")):
-            _write_windows_of(writer, number, members, offsets[rows.start : rows.stop + 1])
-        writer.codes("node_types", nodes.types, "nodes")
-        shown = _incidence(members, offsets, len(nodes.ids))
-        aliases.write(writer, shown)
+        write_ragged(members, offsets, out, "window_nodes")
+        write_ragged(*inverted(members, offsets, len(nodes.ids)), out, "node_windows")
+        write_codes(nodes.types, out, "node_types")
+        aliases, edges = Aliases.read(nodes.spellings(graph)), _Edges(nodes, graph)
+        aliases.write(out, _incidence(members, offsets, len(nodes.ids)))
         spoken = _encoded(self.encoder, at, edges.relations)
         nodes.check(spoken)
-        edge_offsets, edges_lost = edges.write(spoken, spans, writer)
-        heads, tails = edges.links()
-        steps = write_links(writer, "edges", heads, tails)
-        steps += write_links(writer, "aliases", aliases.same_names(), aliases.nodes)
+        edge_offsets, edges_lost = edges.write(spoken, spans, out)
+        links = write_links([edges.links(), (aliases.same_names(), aliases.nodes)], out)
         np.save(out / "window_studies.npy", np.load(units / "window_studies.npy").astype(np.int32))
-        stale = 0.0 if before is None else _STALE_TOPICS
-        topics = self._write_topics(nodes, groups, tree, at, out, former, stale)
+        topics = self._write_topics(nodes, groups, tree, at, out, known)
         reached = (np.diff(offsets) > 0) | (np.diff(edge_offsets) > 0)
         return {
             "nodes": len(nodes.ids),
             "aliases": len(aliases.nodes),
             "communities": topics,
-            "links": steps,
-            "layers": len(layers),
+            "links": links,
             "windows": len(windows),
             "windows_reached": int(reached.sum()),
             "mentions_outside_windows": lost + edges_lost,
@@ -159,16 +119,17 @@ class BuildGraphIndex(Build):
         tree: Path,
         at: Place,
         out: Path,
-        former: Path | None,
-        stale: float,
+        known: Path | None,
     ) -> int:
-        """Write the communities' descriptions as vectors, and each node's community and keyword."""
+        """Write the communities' descriptions as vectors, and each node's community and keyword.
+
+        Descriptions whose vectors are `known` are not encoded.
+        """
         table = read_topics(tree, ["ref_id", "name", "text"])
         told = pc.binary_join_element_wise(table["name"], table["text"], ". ")
         named = pa.table({"id": table["ref_id"], "name": told})
         (out / TOPICS).mkdir()
-        known = None if former is None else former / TOPICS
-        encode_names(named, self.encoder, out / TOPICS, at, known, stale=stale)
+        encode_names(named, self.encoder, out / TOPICS, at, known)
         of_node = nodes.communities(groups, NameVectors(out / TOPICS).ids)
         np.save(out / "node_communities.npy", of_node.astype(np.int32))
         below = read_below(tree, ["entity"], ["ref_id", "parent_id"])
@@ -177,27 +138,6 @@ class BuildGraphIndex(Build):
         rows = rows_or_none(pc.index_in(own, value_set=nodes.ids))
         np.save(out / "node_keywords.npy", rows.astype(np.int32))
         return len(table)
-
-
-@dataclass(frozen=True)
-class _Former:
-    """What an index held, in its order, if its windows and nodes are the first of those of now."""
-
-    layers: list[IndexLayer]
-    edge_ids: npt.NDArray[np.uint64]
-    prints: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, folder: Path, windows: pa.ChunkedArray, nodes: pa.Array) -> _Former | None:
-        """Read an index."""
-        layers, opened = read_layers(folder), LayerReader(folder)
-        last = layers[-1]
-        ids = opened.ids("windows")["id"], NameVectors(folder).ids
-        now = windows.slice(0, last.windows), pa.chunked_array([nodes.slice(0, last.nodes)])
-        if not all(one.equals(other) for one, other in zip(ids, now, strict=True)):
-            return None
-        edge_ids = id_keys(opened.ids("edges")["id"].to_pylist())
-        return cls(layers, edge_ids, GraphNames(opened).prints())
 
 
 class _Nodes:
@@ -230,17 +170,13 @@ class _Nodes:
             )
 
     def communities(self, groups: Path, ids: pa.ChunkedArray) -> Ints:
-        """The last row among `ids` of each node's community, which is the one that counts.
-
-        Raises ValueError if it has none.
-        """
+        """The row among `ids` of each node's community; raises ValueError if it has none."""
         members = read_communities(groups)
         own = members["community_id"].take(pc.index_in(self.ids, value_set=members["entity_id"]))
-        last_first = ids.combine_chunks()[::-1]
-        rows = pc.index_in(own, value_set=last_first)
+        rows = pc.index_in(own, value_set=ids.combine_chunks())
         if rows.null_count:
             raise ValueError(f"{groups}: a node's community is not in the tree; build again")
-        return len(ids) - 1 - np.asarray(rows).astype(np.int64)
+        return np.asarray(rows).astype(np.int64)
 
     def spellings(self, graph: Path) -> list[tuple[str, ...]]:
         """All spellings of each node: its name and those of its mentions; none for a document."""
@@ -261,12 +197,9 @@ class _Nodes:
 class _Edges:
     """The triples: rows of their ends, -1 for an attribute."""
 
-    def __init__(self, nodes: _Nodes, graph: Path, order: Ints | None = None) -> None:
-        self._nodes, self._graph = nodes, graph
-        self._path = graph / "edges.parquet"
+    def __init__(self, nodes: _Nodes, graph: Path) -> None:
+        self._nodes, self._path = nodes, graph / "edges.parquet"
         table = read_rows(self._path, ["edge_id", "head_id", "relation", "tail_id"])
-        self._order = np.arange(len(table)) if order is None else order
-        table = table if order is None else table.take(pa.array(order))
         self.ids = table["edge_id"].combine_chunks()
         self._relations = table["relation"].combine_chunks()
         self.relations: list[str] = sorted(pc.unique(self._relations).to_pylist())
@@ -280,41 +213,32 @@ class _Edges:
                 raise ValueError(f"{self._path}: an edge has no {side}; run the build again")
         self._ends = {side: row_of[rows_or_none(found)] for side, found in self._found.items()}
 
-    def ordered(self, former: npt.NDArray[np.uint64]) -> _Edges | None:
-        """The same triples, the former ones first, in their order; None if one is gone."""
-        order = in_former_order(id_keys(self.ids.to_pylist()), former)
-        return None if order is None else _Edges(self._nodes, self._graph, order)
-
     def links(self) -> tuple[Ints, Ints]:
         """The nodes that each triple links; a node and itself where it links no two."""
         heads, tails = (ends.astype(np.int64) for ends in self._ends.values())
         inside = (heads >= 0) & (tails >= 0)
         return np.where(inside, heads, 0), np.where(inside, tails, 0)
 
-    def write(
-        self, spoken: np.ndarray, spans: WindowSpans, writer: LayerWriter
-    ) -> tuple[Ints, int]:
+    def write(self, spoken: np.ndarray, spans: WindowSpans, out: Path) -> tuple[Ints, int]:
         """Write ends, lengths, types and relations of all edges, and the edges of each window.
 
         `spoken` (relations, d) are the vectors of the relations' names.
         """
         for side, found in self._found.items():
-            writer.rows(f"edge_{side}s", self._ends[side], "edges")
+            np.save(out / f"edge_{side}s.npy", self._ends[side])
             types = self._nodes.entity_types.take(found.combine_chunks())
-            writer.codes(f"edge_{side}_types", types, "edges")
-        writer.codes("edge_relations", self._relations, "edges")
+            write_codes(types, out, f"edge_{side}_types")
+        write_codes(self._relations, out, "edge_relations")
         words = pa.array(self.relations, pa.string())
         codes = rows_or_none(pc.index_in(self._relations, value_set=words))
-        np.save(writer.out / "relation_vectors.npy", spoken.astype(np.float32))
+        np.save(out / "relation_vectors.npy", spoken.astype(np.float32))
         between = RELATION_WEIGHT * spoken, codes
         ends = self._ends["head"], self._ends["tail"]
         lengths = triple_lengths(self._nodes.take, *ends, between)
-        writer.rows("edge_lengths", lengths, "edges")
-        writer.ids("edges", self.ids, "edges")
-        place = np.empty(len(self.ids), np.int64)
-        place[self._order] = np.arange(len(self.ids))
-        members, offsets, lost = mentioned(self._path, place, spans)
-        writer.ragged("window_edges", members, offsets, "windows")
+        np.save(out / "edge_lengths.npy", lengths)
+        write_ids(self.ids, out, "edges")
+        members, offsets, lost = mentioned(self._path, np.arange(len(self.ids)), spans)
+        write_ragged(members, offsets, out, "window_edges")
         return offsets, lost
 
 
@@ -325,16 +249,6 @@ def link_names(names: Path, out: Path) -> None:
         for name in FILES:
             link_or_copy(names / shard.file(name), out / shard.file(name))
     write_shards(shards, out)
-
-
-def _write_windows_of(writer: LayerWriter, number: int, members: np.ndarray, offsets: Ints) -> None:
-    """Write the windows of one layer, numbered within it, that mention each of its nodes."""
-    own = members[offsets[0] : offsets[-1]]
-    nodes, place = np.unique(own, return_inverse=True)
-    windows, starts = inverted(place, offsets - offsets[0], len(nodes))
-    writer.put("node_windows.nodes", number, nodes)
-    writer.put("node_windows", number, windows)
-    writer.put("node_windows.offsets", number, starts)
 
 
 def _incidence(members: np.ndarray, offsets: Ints, num_nodes: int) -> sparse.csr_array:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,12 @@ from scipy import sparse
 
 from srrag.algo.graph_scores import segments
 from srrag.algo.maxsim import take_ragged
-from srrag.index.graph_layers import LayerReader, LayerWriter
+from srrag.index.graph_files import read_array, read_ragged, write_ragged
 from srrag.index.words import analyzer
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 _ABBREVIATED = re.compile(r"^(?P<long>[^()]{4,})\((?P<short>[A-Za-z][\w/-]{1,11})\)$")
 
 
@@ -79,19 +77,7 @@ class Aliases:
             found[alias] = first.setdefault(spelled, node)
         return found
 
-    def prints(self) -> npt.NDArray[np.uint64]:
-        """A fingerprint of each spelling: its node and its words, in any order."""
-        by_word = self.words.tocsc()
-        return _prints(self.nodes, self.keys, by_word.indices, by_word.indptr)
-
-    def ordered(self, former: npt.NDArray[np.uint64]) -> Aliases | None:
-        """The same spellings, the former ones first, in their order; None if one is gone."""
-        order = in_former_order(self.prints(), former)
-        if order is None:
-            return None
-        return Aliases(self.nodes[order], self.keys, sparse.csr_array(self.words[order]))
-
-    def write(self, writer: LayerWriter, shown: sparse.csr_array) -> None:
+    def write(self, out: Path, shown: sparse.csr_array) -> None:
         """Write the spellings by word; `shown` (windows, nodes) marks what each window mentions.
 
         A word weighs ln(1 + (W − w + ½) / (w + ½)), as in BM25, with w of W windows that mention a
@@ -104,44 +90,13 @@ class Aliases:
         held = sparse.csr_array(shown @ (of_node @ self.words))
         windows = np.bincount(held.indices, minlength=len(self.keys))
         weight = np.log1p((shown.shape[0] - windows + 0.5) / (windows + 0.5)).astype(np.float32)
-        writer.rows("aliases.nodes", self.nodes.astype(np.int32), "aliases")
-        for number, rows in enumerate(writer.ranges("aliases")):
-            by_word = self.words[rows].tocsc()
-            by_word.sort_indices()
-            used = np.flatnonzero(np.diff(by_word.indptr))
-            writer.put("words.keys", number, self.keys[used])
-            writer.put("words.weights", number, weight[used])
-            writer.put("words.aliases", number, by_word.indices.astype(np.int32))
-            offsets = np.append(0, by_word.indptr[1:][used])
-            writer.put("words.aliases.offsets", number, offsets.astype(np.int64))
-
-
-def _prints(
-    nodes: np.ndarray, keys: npt.NDArray[np.uint64], aliases: np.ndarray, offsets: np.ndarray
-) -> npt.NDArray[np.uint64]:
-    """Fingerprints of spellings from the node of each, and from the spellings of each key."""
-    found = np.zeros(len(nodes), np.uint64)
-    mixed = (keys ^ keys >> np.uint64(29)) * _MIX
-    mixed ^= mixed >> np.uint64(32)  # sums of plain keys could meet
-    np.add.at(found, aliases, np.repeat(mixed, np.diff(offsets)))
-    return found ^ nodes.astype(np.uint64) * _MIX
-
-
-def in_former_order(
-    now: npt.NDArray[Any], former: npt.NDArray[Any]
-) -> npt.NDArray[np.int64] | None:
-    """The rows of `now`, distinct values, so that those of `former` come first, in their order.
-
-    None if one of them is gone.
-    """
-    by_value = np.argsort(now, kind="stable")
-    place = np.searchsorted(now[by_value], former)
-    inside = place < len(now)
-    if not inside.all() or (now[by_value[place]] != former).any():
-        return None
-    new = np.ones(len(now), np.bool_)
-    new[by_value[place]] = False
-    return np.concatenate([by_value[place], np.flatnonzero(new)])
+        by_word = self.words.tocsc()
+        by_word.sort_indices()
+        np.save(out / "aliases.nodes.npy", self.nodes.astype(np.int32))
+        np.save(out / "words.keys.npy", self.keys)
+        np.save(out / "words.weights.npy", weight)
+        offsets = by_word.indptr.astype(np.int64)
+        write_ragged(by_word.indices.astype(np.int32), offsets, out, "words.aliases")
 
 
 @dataclass(frozen=True)
@@ -160,62 +115,32 @@ class Linked:
     """Of each alias entry: share of the question's weight that the alias holds, times its fit."""
 
 
-@dataclass(frozen=True)
-class _Words:
-    """The words of one layer of spellings: sorted keys, weights, and the spellings of each."""
-
-    keys: npt.NDArray[np.uint64]
-    weights: Floats
-    aliases: npt.NDArray[np.int32]
-    offsets: Ints
-
-
 class GraphNames:
     """The opened names."""
 
-    def __init__(self, layers: LayerReader) -> None:
+    def __init__(self, folder: Path) -> None:
         """Map the arrays."""
-        names = ("words.keys", "words.weights", "words.aliases", "words.aliases.offsets")
-        self._layers = [_Words(*arrays) for arrays in zip(*map(layers.each, names), strict=True)]
-        self._starts = [0, *(layer.aliases for layer in layers.layers)]
-        self._nodes = layers.rows("aliases.nodes")
+        self._keys, self._weights = (read_array(folder, f"words.{n}") for n in ("keys", "weights"))
+        self._aliases, self._offsets = read_ragged(folder, "words.aliases")
+        self._nodes = read_array(folder, "aliases.nodes")
         self._analyzer = analyzer()
 
     @cached_property
     def _totals(self) -> Floats:
         """The weight of all words of each spelling."""
         found = np.zeros(len(self._nodes), np.float32)
-        for start, words in zip(self._starts, self._layers, strict=False):
-            weights = np.repeat(words.weights, np.diff(words.offsets))
-            np.add.at(found, words.aliases + start, weights)
+        np.add.at(found, self._aliases, np.repeat(self._weights, np.diff(self._offsets)))
         return found
-
-    def prints(self) -> npt.NDArray[np.uint64]:
-        """The fingerprints of all spellings, as `Aliases` has them."""
-        bounds = itertools.pairwise(self._starts)
-        found = [
-            _prints(self._nodes[start:stop], words.keys, words.aliases, words.offsets)
-            for (start, stop), words in zip(bounds, self._layers, strict=True)
-        ]
-        return np.concatenate(found)
 
     def link(self, text: str) -> Linked:
         """Find the aliases that share a word with the text."""
         words = dict.fromkeys(self._analyzer.analyze(text))
         keys = np.array([word_key(word) for word in words], np.uint64)
-        weights = np.zeros(len(keys), np.float32)
-        found: list[tuple[Ints, Ints]] = []
-        for start, layer in zip(self._starts, self._layers, strict=False):
-            rows = np.searchsorted(layer.keys, keys)
-            known = np.flatnonzero(rows < len(layer.keys))
-            known = known[layer.keys[rows[known]] == keys[known]]
-            weights[known] = layer.weights[rows[known]]
-            places, ends = take_ragged(layer.offsets, rows[known])
-            found.append((np.repeat(known, np.diff(ends)), layer.aliases[places] + start))
-        word, entries = (np.concatenate(each).astype(np.int64) for each in zip(*found, strict=True))
-        held_words = np.flatnonzero(weights > 0)
-        weights, word = weights[held_words], np.searchsorted(held_words, word)
-        alias, inverse = np.unique(entries, return_inverse=True)
+        rows = np.searchsorted(self._keys, keys[np.isin(keys, self._keys)])
+        weights = self._weights[rows]
+        places, ends = take_ragged(self._offsets, rows)
+        word = np.repeat(np.arange(len(rows)), np.diff(ends))
+        alias, inverse = np.unique(self._aliases[places].astype(np.int64), return_inverse=True)
         held = np.bincount(inverse, weights[word], minlength=len(alias))
         fit = held / np.maximum(self._totals[alias], 1e-9)
         links = fit * held / max(float(weights.sum()), 1e-9)

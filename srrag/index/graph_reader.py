@@ -25,9 +25,10 @@ from srrag.core.grades import counted_as
 from srrag.core.ranking import SCORE_DECIMALS
 from srrag.graph.name_vectors import NameVectors
 from srrag.index.graph import CODED, TOPICS
-from srrag.index.graph_layers import LAYERS, LayerReader
+from srrag.index.graph_files import read_array, read_codes, read_ragged
 from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT, Transitions
+from srrag.storage.arrow_file import map_table
 from srrag.storage.mapped_table import MappedTable
 
 Floats = npt.NDArray[np.float32]
@@ -141,28 +142,26 @@ class GraphIndex:
         shuffle: GraphShuffle | None = None,
     ) -> None:
         """Map the arrays; raises ValueError for an index of another version."""
-        if not (folder / LAYERS).exists():
+        if not (folder / "links.npy").exists():
             raise ValueError(f"{folder}: a graph index of another version; run the build again")
         self._weights = weights or GraphWeights()
         self._limits = limits or GraphLimits()
         self._walk = steps or GraphWalk()
         self._nodes, self._topics = NameVectors(folder), NameVectors(folder / TOPICS)
-        files = LayerReader(folder)
-        self._files = files
-        self._shown = {name: files.ragged(f"window_{name}") for name in ("nodes", "edges")}
-        names = ("node_windows.nodes", "node_windows.offsets", "node_windows")
-        self._windows_of = [*zip(*map(files.each, names), strict=True)]
-        self._edges = [files.rows(f"edge_{name}") for name in ("heads", "tails", "lengths")]
-        self._relations = files.whole("relation_vectors")
-        self._topic_of = files.whole("node_communities"), files.whole("node_keywords")
-        self._names = GraphNames(files)
+        array = partial(read_array, folder)
+        self._shown = {name: read_ragged(folder, f"window_{name}") for name in ("nodes", "edges")}
+        self._windows_of = read_ragged(folder, "node_windows")
+        self._edges = [array(f"edge_{name}") for name in ("heads", "tails", "lengths")]
+        self._relations = array("relation_vectors")
+        self._topic_of = array("node_communities"), array("node_keywords")
+        self._names = GraphNames(folder)
         tables = {"nodes": self._nodes.names, "communities": self._topics.names}
-        tables["edges"] = files.ids("edges")
+        tables["edges"] = map_table(folder / "edges.arrow")
         self._ids = {name: MappedTable(table) for name, table in tables.items()}
-        self._unit_ids = MappedTable(files.ids("windows"))
-        self._codes = {name: (files.rows(name), files.words(name)) for name in CODED}
+        self._unit_ids = MappedTable(map_table(folder / "windows.arrow"))
+        self._codes = {name: read_codes(folder, name) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
-        self._steps = Transitions(files, self._shown["nodes"], self._is_document)
+        self._steps = Transitions(folder, self._shown["nodes"], self._is_document)
         self._relation_fits = self._mask("edge_relations", self._limits.relations)
         self._shuffled(shuffle or GraphShuffle())
 
@@ -259,18 +258,12 @@ class GraphIndex:
 
     def _covered(self, linked: Linked, fit: Floats) -> Floats:
         """The share of the question that each window's names cover, word by word, 0…1."""
-        found: list[tuple[np.ndarray, np.ndarray]] = []
-        starts = (0, *(layer.windows for layer in self._files.layers))
-        for start, (nodes, offsets, members) in zip(starts, self._windows_of, strict=False):
-            place = np.searchsorted(nodes, linked.nodes)
-            known = np.flatnonzero(place < len(nodes))
-            known = known[nodes[place[known]] == linked.nodes[known]]
-            inside, ends = take_ragged(offsets, place[known])
-            found.append((members[inside] + start, np.repeat(known, np.diff(ends))))
-        windows, entry = (np.concatenate(each) for each in zip(*found, strict=True))
+        windows, offsets = self._windows_of
+        inside, ends = take_ragged(offsets, linked.nodes)
+        entry = np.repeat(np.arange(len(linked.nodes)), np.diff(ends))
         values = (_PARTIAL + linked.fit) / (1 + _PARTIAL) * fit[linked.nodes]
         return word_cover(
-            windows, linked.words[entry], values[entry], linked.weights, len(self._unit_ids)
+            windows[inside], linked.words[entry], values[entry], linked.weights, len(self._unit_ids)
         )
 
     def _triples(
@@ -303,10 +296,10 @@ class GraphIndex:
         community, keyword = self._topic_of
         asked = self._rows(question.community)
         told = _floor(_nearest(self._topics.products(asked), len(self._topics)))
-        best, held = self._limits.communities, np.unique(community)  # no former description
-        if 0 < best < len(held):
-            order = np.argsort(-np.round(told[held], SCORE_DECIMALS), kind="stable")
-            told[held[order[best:]]] = -np.inf
+        best = self._limits.communities
+        if 0 < best < len(told):
+            order = np.argsort(-np.round(told, SCORE_DECIMALS), kind="stable")
+            told[order[best:]] = -np.inf
         central = np.where(keyword >= 0, np.maximum(cosines, 0)[keyword], 0)
         score = (told[community] + central) / 2
         score[fit == 0] = -np.inf

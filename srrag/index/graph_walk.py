@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from srrag.index.graph_layers import LayerReader, LayerWriter
+from srrag.index.graph_files import read_array
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -19,20 +21,15 @@ STUDY_WEIGHT = 12.0
 """Weight of the link between a window and its study; the link to an entity has its rarity."""
 
 
-def write_links(writer: LayerWriter, by: str, first: Ints, second: Ints) -> int:
-    """Write the links between nodes that the rows of a kind `by` make: (m, 2) in each layer.
+def write_links(ends: Sequence[tuple[Ints, Ints]], out: Path) -> int:
+    """Write the links that lists of two ends make, `links.npy` (m, 2); returns their number.
 
-    Each unordered pair of `first` and `second` (rows,) is a link once, in the layer of the first
-    row that makes it; a node has none to itself. Returns their number.
+    Each unordered pair is a link once; a node has none to itself.
     """
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    width = int(high.max(initial=0)) + 1
-    _, rows = np.unique(low.astype(np.int64) * width + high, return_index=True)
-    rows = np.sort(rows[low[rows] != high[rows]])
-    pairs = np.stack([low[rows], high[rows]], axis=1).astype(np.int32)
-    for number, own in enumerate(writer.ranges(by)):
-        start, stop = np.searchsorted(rows, [own.start, own.stop])
-        writer.put(f"links.{by}", number, pairs[start:stop])
+    first, second = (np.concatenate(each) for each in zip(*ends, strict=True))
+    pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    pairs = np.unique(pairs[first != second].astype(np.int32), axis=0)
+    np.save(out / "links.npy", pairs)
     return len(pairs)
 
 
@@ -47,7 +44,7 @@ class Transitions:
 
     def __init__(
         self,
-        layers: LayerReader,
+        folder: Path,
         shown: tuple[np.ndarray, Ints],
         is_document: npt.NDArray[np.bool_],
     ) -> None:
@@ -58,14 +55,14 @@ class Transitions:
         ones = np.ones(len(members), np.float32)
         self._shown = sparse.csr_array((ones, members, offsets), shape=shape)
         self._mentions = self._shown.T  # the same arrays
-        self._layers = layers
+        self._pairs = read_array(folder, "links")
         seen = np.bincount(members, minlength=self._num_nodes)
         # Inverse window frequency scaled to 0…1: log(1 + W / w) / log(1 + W).
         num = max(1, self._num_windows)
         rarity = np.log1p(self._num_windows / np.maximum(seen, 1)) / np.log1p(num)
         self.rarity: Floats = rarity.astype(np.float32)
         self._weight = np.where(is_document, np.float32(0), self.rarity)
-        self._study = layers.whole("window_studies").astype(np.int64)
+        self._study = read_array(folder, "window_studies").astype(np.int64)
         self._sizes = np.bincount(self._study)
         self._shared = (self._sizes[self._study] > 1) * np.float32(STUDY_WEIGHT)
         self.size = self._num_nodes + self._num_windows + len(self._sizes)
@@ -89,8 +86,7 @@ class Transitions:
     @cached_property
     def _between(self) -> sparse.csr_array:
         """The links between nodes, both ways."""
-        pairs = np.concatenate([*map(self._layers.rows, ("links.edges", "links.aliases"))])
-        ends = np.concatenate([pairs, pairs[:, ::-1]]).T
+        ends = np.concatenate([self._pairs, self._pairs[:, ::-1]]).T
         ones = np.ones(ends.shape[1], np.float32)
         shape = self._num_nodes, self._num_nodes
         return sparse.csr_array(sparse.coo_array((ones, (ends[0], ends[1])), shape=shape))

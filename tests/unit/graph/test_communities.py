@@ -19,7 +19,6 @@ from srrag.graph.detection_state import DETECTION
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder
-from srrag.storage.shards import IndexShard, write_shards
 
 Node = tuple[str, str, str]
 Edge = tuple[str, str, str, str]
@@ -339,27 +338,6 @@ def test_a_document_has_the_mean_of_its_neighbours_vectors(tmp_path: Path) -> No
     found = Nodes.read(graph).with_documents(np.array([[1, 0], [0, 1], [0, 0], [0, 0]], "f4"))
     assert found[2] == pytest.approx([0.5**0.5, 0.5**0.5])
     assert found[3].tolist() == [0, 0], "none near it"
-
-
-def test_an_update_that_only_adds_writes_the_communities_that_changed(tmp_path: Path) -> None:
-    """What the graph tells of itself, a layer beside the first, says that nothing went."""
-    nodes, edges = wide(8)
-    build(tmp_path / "before", nodes, edges)
-    more = [*nodes, ("new", "ankle instability", "Condition")]
-    linked = [*edges, ("relation", "new", "affects", "ankle00")]
-    once, _ = updated(tmp_path / "once", more, linked, tmp_path / "before")
-    assert not (tmp_path / "once" / "communities.layers.json").exists(), "no word that it only grew"
-    graph = write(tmp_path / "after", more, linked)
-    write_shards([IndexShard(0, (), 0)], graph)
-    inputs = encoded(tmp_path / "after", graph)
-    former = PreviousVersion(tmp_path / "before", frozenset())
-    DetectCommunities().update(inputs, tmp_path / "after", Place(), former)
-    found = read_communities(tmp_path / "after").to_pydict()
-    assert dict(zip(*found.values(), strict=True)) == once
-    layer = pq.read_table(tmp_path / "after" / "communities-00001.parquet")
-    assert set(layer["entity_id"].to_pylist()) == {n for n in once if once[n] == once["new"]}
-    first = [folder / "communities.parquet" for folder in (tmp_path / "before", tmp_path / "after")]
-    assert first[0].samefile(first[1])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -13,13 +13,9 @@ import pytest
 
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, TREE, empty_value
 from srrag.core.step import Place, PreviousVersion
-from srrag.graph import group_layers
-from srrag.graph.communities import GROUP
-from srrag.graph.group_layers import read_groups
 from srrag.graph.knowledge_tree import BELOW, BuildKnowledgeTree, read_results, read_topics
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
-from srrag.storage.shards import IndexShard, write_shards
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
 from tests.unit.index.tables import hashed
 
@@ -39,7 +35,7 @@ def tree(folder: Path, place: Place | None = None, **fields: Any) -> tuple[list[
 def read_tree(folder: Path) -> pa.Table:
     """A whole tree: TREE, level by level, by parent and place."""
     order = [("level", "descending"), ("kind", "ascending"), ("parent_id", "ascending")]
-    rows = pa.concat_tables([read_topics(folder), read_groups(folder / BELOW, GROUP)])
+    rows = pa.concat_tables([read_topics(folder), pq.read_table(folder / BELOW)])
     rows = rows.sort_by([*order, ("rank", "ascending")])
     ids = [f"{row['level']}:{row['ref_id']}" for row in rows.to_pylist()]
     return rows.append_column("node_id", pa.array(ids)).select(TREE.names).cast(TREE)
@@ -188,10 +184,7 @@ def grow(paths: dict[str, list[Path]]) -> None:
     pq.write_table(pa.Table.from_pylist([*rows, more], schema=EDGES), path)
 
 
-def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_layers, "_MOST_STALE", 1.0)  # half of so small a tree changes
+def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_path: Path) -> None:
     paths = make(tmp_path)
     client = Answering(json.dumps({"name": "Taping", "summary": "Tape is used for sprains."}))
     job = BuildKnowledgeTree(engine=Named(), min_members=2)
@@ -209,12 +202,7 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(
     assert (figures["kept"], figures["calls"], len(client.asked)) == (2, 0, 2)
     assert written(outs[1]) == written(outs[0])
     grow(paths)
-    # a layer beside the first says that nothing went
-    write_shards([IndexShard(0, (), 0)], paths["entities"][0])
     figures = job.update(paths, outs[2], place, PreviousVersion(outs[1], frozenset()))
-    assert figures["communities_written"] == 1
-    assert (outs[1] / "tree.parquet").samefile(outs[2] / "tree.parquet")
-    (paths["entities"][0] / "shards.json").unlink()
     assert (figures["kept"], figures["calls"], len(client.asked)) == (1, 1, 3)
     assert '"taping treats A study [study 1' in client.asked[-1].user
     assert not any("Title" in prompt.user for prompt in client.asked), "no title leads to a topic"

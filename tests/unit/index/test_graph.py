@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, UNITS
 from srrag.core.step import Place, PreviousVersion
+from srrag.graph import name_vectors
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
-from srrag.index.graph import BuildGraphIndex
+from srrag.graph.name_vectors import NameVectors
+from srrag.index.graph import TOPICS, BuildGraphIndex
 from srrag.index.graph_reader import (
     PARTS,
     GraphIndex,
@@ -26,7 +29,6 @@ from srrag.index.units import BuildUnits
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.atomic_write import write_parquet
-from srrag.storage.shards import IndexShard, shard_file, write_shards
 from tests.unit.index.graphs import (
     ANKLE,
     AXES,
@@ -143,7 +145,7 @@ def test_an_attribute_is_reached_through_its_entity(folder: Path) -> None:
 
 def test_a_document_holds_no_vector_of_its_windows(folder: Path) -> None:
     """Its node's vector is 0: what a window says comes in by the names in it."""
-    types = np.load(folder / "node_types-00000.npy")
+    types = np.load(folder / "node_types.npy")
     words = (folder / "node_types.json").read_text()
     document = types == json.loads(words).index("Document")
     assert document.sum() == 1
@@ -331,7 +333,6 @@ def add(paths: dict[str, list[Path]], folder: Path) -> None:
         pa.Table.from_pylist([*entities, brace], schema=ENTITIES), graph / "entities.parquet"
     )
     write_parquet(pa.Table.from_pylist([*edges, eases], schema=EDGES), graph / "edges.parquet")
-    write_shards([IndexShard(0, (), 0)], graph)  # a layer beside the first: nothing went
     write_names(paths["names"][0], {BRACE: axis(7)}, number=1)
     members = pq.read_table(groups / "communities.parquet").to_pylist()
     members.append({"entity_id": BRACE, "community_id": "knees"})
@@ -348,7 +349,9 @@ def add(paths: dict[str, list[Path]], folder: Path) -> None:
         job.build(paths, paths[name][0], Place())
 
 
-def test_an_update_that_adds_answers_as_a_build_does_and_links_what_stands(tmp_path: Path) -> None:
+def test_an_update_is_a_build_that_encodes_only_what_it_tells_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = make(tmp_path / "inputs")
     outs = [tmp_path / name for name in ("before", "after", "once")]
     for out in outs:
@@ -357,36 +360,21 @@ def test_an_update_that_adds_answers_as_a_build_does_and_links_what_stands(tmp_p
     (tmp_path / "grown").mkdir()
     add(paths, tmp_path / "grown")
     former = PreviousVersion(outs[0], frozenset())
-    figures = BuildGraphIndex().update(paths, outs[1], Place(), former)
-    once = BuildGraphIndex().build(paths, outs[2], Place())
-    assert (figures.pop("layers"), once.pop("layers")) == (2, 1)
-    assert figures == once
-    for name in ("edge_heads", "edge_lengths", "window_nodes", "links.edges", "words.aliases"):
-        file = shard_file(f"{name}.npy", 0)
-        assert (outs[0] / file).samefile(outs[1] / file), name
-    vectors = towards(ANKLE), towards(TAPE), towards(KNEE)
-    for text in ("gonalgia", "Does a knee brace ease pain?", "taping of ankle sprains", "?"):
-        question = GraphQuestion(text, *vectors)
-        for shuffle in (GraphShuffle(), GraphShuffle(edges=True)):
-            limits = GraphLimits(communities=1)
-            one, other = (
-                GraphIndex(out, limits=limits, shuffle=shuffle).search(question, 9)[0]
-                for out in outs[1:]
-            )
-            assert one.unit_ids.equals(other.unit_ids), text
-            assert one.edge_ids.equals(other.edge_ids), text
-            assert one.scores == pytest.approx(other.scores, abs=1e-6), text
+    figures = BuildGraphIndex().build(paths, outs[2], Place())
+    known = NameVectors(outs[0] / TOPICS).names.to_pylist()
+    told = [each for each in NameVectors(outs[2] / TOPICS).names.to_pylist() if each not in known]
+    model, encoded = load(Encoder()), []
+
+    class Counting:
+        dim = model.dim
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            encoded.extend(texts)
+            return model.encode(texts)
+
+    monkeypatch.setattr(name_vectors, "load", lambda *_: Counting())
+    assert BuildGraphIndex().update(paths, outs[1], Place(), former) == figures
+    assert sorted(encoded) == sorted(each["name"] for each in told) != []
+    for file in sorted(outs[2].glob("*.*")):
+        assert (outs[1] / file.name).read_bytes() == file.read_bytes(), file.name
     assert 5 in numbers(ask(outs[1], "entities", text="gonalgia"))
-
-
-def test_an_update_that_takes_away_is_written_whole(tmp_path: Path) -> None:
-    paths = make(tmp_path / "inputs")
-    outs = [tmp_path / name for name in ("before", "after")]
-    for out in (*outs, tmp_path / "grown"):
-        out.mkdir()
-    BuildGraphIndex().build(paths, outs[0], Place())
-    add(paths, tmp_path / "grown")
-    (paths["entities"][0] / "shards.json").unlink()
-    former = PreviousVersion(outs[0], frozenset())
-    assert BuildGraphIndex().update(paths, outs[1], Place(), former)["layers"] == 1
-    assert not (outs[1] / "edge_heads-00000.npy").samefile(outs[0] / "edge_heads-00000.npy")
