@@ -7,19 +7,27 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from pdfminer.high_level import extract_pages
 from pdfminer.layout import LAParams, LTChar, LTContainer, LTFigure, LTImage, LTPage, LTTextLine
 from pdfminer.pdfdocument import PDFPasswordIncorrect
 
 from srrag.corpus.parsed import Unparsable
 
+Floats = npt.NDArray[np.float64]
+
 MAX_PAGES = 1_000
 _CHAR_MARGIN = 1.5
 """Gaps of more character widths than this split a line: less than any gutter between columns."""
-_GUTTER_STEPS = 60
+_STEPS = np.linspace(-0.4, 0.4, 61)
 _CROSSING_SHARE = 0.3
 _COLUMN_SHARE = 0.05
 """Of a page's lines; on a last page the right column may hold few."""
+_FILLED = 0.5
+_NARROW = 50.0
+"""The width in points of the narrowest column, as of a sidebar with addresses."""
+_GAPS_TRIED = 3
 _SAME_LINE = 0.5
 
 
@@ -64,13 +72,19 @@ def read_pages(body: bytes) -> list[list[PdfLine]]:
 
 
 def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
-    """Order the lines of a page: down the left column, then the right, between full-width lines."""
+    """Order the lines of a page: columns from left to right, between the lines that cross them.
+
+    A recursive XY cut (Nagy and Seth 1984): a column may hold columns, and where no gutter goes
+    through the page, its widest gaps from side to side are tried as borders of two layouts.
+    """
+    lines = _downwards(lines)
     gutter = _gutter(lines)
     if gutter is None:
-        return _downwards(lines)
+        above, below = _layouts(lines)
+        return [*in_reading_order(above), *in_reading_order(below)] if above else lines
     ordered: list[PdfLine] = []
     band: list[PdfLine] = []
-    for line in _downwards(lines):
+    for line in lines:
         if line.left < gutter < line.right:
             ordered += [*_columns(band, gutter), line]
             band = []
@@ -80,28 +94,43 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
 
 
 def _columns(band: Sequence[PdfLine], gutter: float) -> Iterator[PdfLine]:
-    yield from (line for line in band if line.right <= gutter)
-    yield from (line for line in band if line.right > gutter)
+    yield from in_reading_order([line for line in band if line.right <= gutter])
+    yield from in_reading_order([line for line in band if line.right > gutter])
+
+
+def _layouts(lines: Sequence[PdfLine]) -> tuple[list[PdfLine], list[PdfLine]]:
+    """The lines above and below a gap, if that shows the gutter of either; else nothing above."""
+    feet = np.minimum.accumulate([line.bottom for line in lines])
+    gaps = [(float(feet[i - 1]) - lines[i].top, i) for i in range(1, len(lines))]
+    for _, i in sorted(gaps, reverse=True)[:_GAPS_TRIED]:
+        if _gutter(lines[:i]) is not None or _gutter(lines[i:]) is not None:
+            return list(lines[:i]), list(lines[i:])
+    return [], list(lines)
 
 
 def _gutter(lines: Sequence[PdfLine]) -> float | None:
-    """Where in the middle of a page the fewest lines cross, if it has two columns."""
+    """Where the fewest lines cross, if text that fills its column stands on both sides."""
     if len(lines) < 6:
         return None
-    left, right = min(line.left for line in lines), max(line.right for line in lines)
-    best: tuple[int, float, float] | None = None
-    for step in range(_GUTTER_STEPS + 1):
-        place = left + (right - left) * (0.3 + 0.4 * step / _GUTTER_STEPS)
-        crossing = sum(line.left < place < line.right for line in lines)
-        key = (crossing, abs(place - (left + right) / 2), place)
-        best = key if best is None else min(best, key)
-    assert best is not None
-    crossing, _, place = best
-    before = sum(line.right <= place for line in lines)
-    after = len(lines) - before - crossing
-    if crossing > _CROSSING_SHARE * len(lines) or min(before, after) < _COLUMN_SHARE * len(lines):
-        return None
-    return place
+    lefts, rights = np.array([(line.left, line.right) for line in lines]).T
+    left, right = lefts.min(), rights.max()
+    places = np.unique(np.concatenate([rights, (left + right) / 2 + _STEPS * (right - left)]))
+    crossing = ((lefts < places[:, None]) & (places[:, None] < rights)).sum(axis=1)
+    order = np.lexsort((places, abs(places - (left + right) / 2), crossing))
+    for place, crossed in zip(places[order], crossing[order], strict=True):
+        if crossed > _CROSSING_SHARE * len(lines):
+            return None
+        before, after = rights <= place, lefts >= place
+        few = _COLUMN_SHARE * len(lines)
+        if all(side.sum() >= few and _fills(lefts[side], rights[side]) for side in (before, after)):
+            return float(place)
+    return None
+
+
+def _fills(lefts: Floats, rights: Floats) -> bool:
+    """Whether lines fill a column, which the cells of a table and the numbers of a list do not."""
+    width = rights.max() - lefts.min()
+    return bool(width >= _NARROW and np.median(rights - lefts) >= _FILLED * width)
 
 
 def _downwards(lines: Sequence[PdfLine]) -> list[PdfLine]:

@@ -28,6 +28,9 @@ _SECTION = re.compile(
     r"|limitations|funding|references|acknowledge?ments|appendix|recommendations?):?",
     re.IGNORECASE,
 )
+_REFERENCES = re.compile(
+    r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited):?", re.IGNORECASE
+)
 
 
 def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
@@ -66,10 +69,12 @@ def join_lines(lines: Sequence[str]) -> str:
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
+    """The size of most letters before the list of references, which may outweigh a short paper."""
     sizes: Counter[float] = Counter()
-    for page in pages:
-        for line in page:
-            sizes[line.size] += len(line.text)
+    for line in (line for page in pages for line in page):
+        if sizes and _REFERENCES.fullmatch(line.text):
+            break
+        sizes[line.size] += len(line.text)
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
@@ -84,12 +89,16 @@ def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
 
 def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:
     """Yield headings and paragraphs."""
-    steps = [above.bottom - below.bottom for above, below in pairwise(lines)]
-    usual = median([step for step in steps if step > 1] or [body or 1.0])
+    steps: dict[float, list[float]] = {}
+    for above, below in pairwise(lines):
+        if above.size == below.size and (step := above.bottom - below.bottom) > 1:
+            steps.setdefault(below.size, []).append(step)
+    usual_steps = {size: median(each) for size, each in steps.items()}
     width = _column_width(lines)
     block: list[PdfLine] = []
     within = 0
     for line in lines:
+        usual = usual_steps.get(line.size, line.size or 1.0)
         if within and _goes_on(block[-1], line, usual, width):
             block.append(line)
             continue

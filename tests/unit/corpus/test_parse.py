@@ -10,7 +10,8 @@ import pytest
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
 from srrag.corpus.parse import ParseDocuments
-from srrag.corpus.pdf_text import join_lines
+from srrag.corpus.pdf_lines import PdfLine, in_reading_order
+from srrag.corpus.pdf_text import join_lines, to_markdown
 from srrag.corpus.record import RawRecord, raw_table, refusal
 from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
 
@@ -395,6 +396,53 @@ def test_a_short_last_column_stays_apart() -> None:
     text = "Sentences of the left column end here. " * 90
     row = one("pdf", paper_pdf("A title", [("Results", text)], columns=2))
     assert recovered(text, row["text"].removeprefix("## Results")) > 0.99
+
+
+def test_a_sidebar_stands_apart_and_three_columns_read_in_order() -> None:
+    """An address column in smaller type, then two columns, as on a journal's first page."""
+    side = [_line(f"address {n} of someone", 40, 90, 700 - 9 * n, 8) for n in range(10)]
+    left = [_line(f"left {n} of the first column", 160, 180, 700 - 12 * n, 10) for n in range(12)]
+    right = [_line(f"right {n} of the other one", 380, 180, 698 - 12 * n, 10) for n in range(12)]
+    title = _line("A title over all columns", 40, 500, 740, 16)
+    across = _line("A sentence that goes over all columns of the page", 40, 520, 500, 10)
+    lines = [title, *side, *left, *right, across]
+    mixed = sorted(lines, key=lambda line: -line.top)
+    assert in_reading_order(mixed) == lines
+
+
+def test_columns_below_a_block_of_full_width_are_found() -> None:
+    block = [_line(f"full width {n}", 40, 500, 760 - 12 * n, 10) for n in range(12)]
+    left = [_line(f"left {n}", 40, 240, 580 - 12 * n, 10) for n in range(6)]
+    right = [_line(f"right {n}", 300, 240, 580 - 12 * n, 10) for n in range(6)]
+    mixed = sorted([*block, *left, *right], key=lambda line: -line.top)
+    assert in_reading_order(mixed) == [*block, *left, *right]
+
+
+def test_a_table_reads_by_rows_and_a_numbered_list_keeps_its_numbers() -> None:
+    table = [
+        _line(f"{text} {n}", at, 40, 700 - 12 * n, 10)
+        for n in range(10)
+        for text, at in (("drug", 40), ("dose", 260), ("peak", 480))
+    ]
+    assert in_reading_order(table) == table
+    numbered = [
+        _line(text, at, wide, 700 - 12 * n, 10)
+        for n in range(10)
+        for text, at, wide in ((f"{n}.", 40, 10), (f"item {n} in words", 60, 400))
+    ]
+    assert in_reading_order(numbered) == numbered
+
+
+def test_references_in_smaller_type_do_not_make_the_text_a_heading() -> None:
+    body = [_line(f"We followed adults {n} and", 40, 400, 700 - 12 * n, 10) for n in range(4)]
+    heading = _line("References", 40, 60, 640, 10)
+    cited = [_line(f"{n}. Author A. A study", 40, 400, 620 - 8 * n, 7) for n in range(40)]
+    _, text = to_markdown([[*body, heading, *cited]])
+    assert text.startswith("We followed adults 0 and We followed adults 1 and")
+
+
+def _line(text: str, left: float, wide: float, bottom: float, size: float) -> PdfLine:
+    return PdfLine(text, left, left + wide, bottom, bottom + size, size, False)
 
 
 def test_a_scan_is_said_to_be_one() -> None:
