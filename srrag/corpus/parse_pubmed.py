@@ -1,4 +1,4 @@
-"""One <PubmedArticle>: title, labelled abstract, year, publication types and MeSH headings."""
+"""One article, or chapter of a book (StatPearls, GeneReviews), as PubMed writes it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _YEARS = (
     ".//Article/Journal/JournalIssue/PubDate/Year",
     ".//Article/Journal/JournalIssue/PubDate/MedlineDate",
     ".//Article/ArticleDate/Year",
+    ".//BookDocument/ContributionDate/Year",
+    ".//BookDocument/Book/PubDate/Year",
     ".//PubmedData/History/PubMedPubDate[@PubStatus='pubmed']/Year",
 )
 
@@ -22,7 +24,7 @@ def parse_pubmed(body: bytes) -> Parsed:
     Raises Unparsable("no_text") for an article without an abstract.
     """
     root = xml_root(body)
-    abstract = root.find(".//Article/Abstract")
+    abstract = root.find(".//Abstract")
     parts = [] if abstract is None else [_labelled(node) for node in abstract.iter("AbstractText")]
     text = "\n\n".join(part for part in parts if part)
     if not text:
@@ -39,8 +41,8 @@ def _labelled(node: etree._Element) -> str:
 
 
 def _title(root: etree._Element) -> str:
-    node = root.find(".//Article/ArticleTitle")
-    title = "" if node is None else inline_text(node)
+    nodes = (root.find(path) for path in (".//ArticleTitle", ".//BookDocument/Book/BookTitle"))
+    title = next((inline_text(node) for node in nodes if node is not None), "")
     bare = title.removesuffix(".")
     # PubMed puts the titles it has translated in brackets.
     return bare[1:-1] if bare.startswith("[") and bare.endswith("]") else title
@@ -49,14 +51,14 @@ def _title(root: etree._Element) -> str:
 def _metadata(root: etree._Element) -> Metadata:
     years = (year_of(root.findtext(path) or "") for path in _YEARS)
     listed = {
-        "publication_types": _texts(root, ".//Article/PublicationTypeList/PublicationType"),
+        "publication_types": _texts(root, ".//PublicationType"),
         "mesh": _texts(root, ".//MeshHeadingList/MeshHeading/DescriptorName"),
         "keywords": _texts(root, ".//KeywordList/Keyword"),
-        "language": _texts(root, ".//Article/Language"),
+        "language": _texts(root, ".//Language"),
     }
     single = {
-        "pmid": root.findtext(".//MedlineCitation/PMID"),
-        "journal": root.findtext(".//Article/Journal/Title"),
+        "pmid": root.findtext("./*/PMID"),
+        "journal": root.findtext(".//Article/Journal/Title") or root.findtext(".//Book/BookTitle"),
         "doi": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='doi']"),
         "pmcid": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='pmc']"),
     }

@@ -27,6 +27,9 @@ _COLUMN_SHARE = 0.05
 _FILLED = 0.5
 _NARROW = 50.0
 """The width in points of the narrowest column, as of a sidebar with addresses."""
+_CLEAR = 8.0
+"""The width in points of the narrowest gutter; blanks in lines that meet by chance are less."""
+_ROW_POINTS = 4.0
 _GAPS_TRIED = 3
 _SAME_LINE = 0.5
 
@@ -112,7 +115,7 @@ def _gutter(lines: Sequence[PdfLine]) -> float | None:
     """Where the fewest lines cross, if text that fills its column stands on both sides."""
     if len(lines) < 6:
         return None
-    lefts, rights = np.array([(line.left, line.right) for line in lines]).T
+    lefts, rights, feet = np.array([(line.left, line.right, line.bottom) for line in lines]).T
     left, right = lefts.min(), rights.max()
     places = np.unique(np.concatenate([rights, (left + right) / 2 + _STEPS * (right - left)]))
     crossing = ((lefts < places[:, None]) & (places[:, None] < rights)).sum(axis=1)
@@ -121,16 +124,25 @@ def _gutter(lines: Sequence[PdfLine]) -> float | None:
         if crossed > _CROSSING_SHARE * len(lines):
             return None
         before, after = rights <= place, lefts >= place
+        sides = [(lefts[side], rights[side], feet[side]) for side in (before, after)]
         few = _COLUMN_SHARE * len(lines)
-        if all(side.sum() >= few and _fills(lefts[side], rights[side]) for side in (before, after)):
+        if any(len(side[0]) < max(1.0, few) for side in sides) or not all(
+            _fills(*side) for side in sides
+        ):
+            continue
+        if lefts[after].min() - rights[before].max() >= _CLEAR:
             return float(place)
     return None
 
 
-def _fills(lefts: Floats, rights: Floats) -> bool:
-    """Whether lines fill a column, which the cells of a table and the numbers of a list do not."""
+def _fills(lefts: Floats, rights: Floats, feet: Floats) -> bool:
+    """Whether lines fill a column, which the cells of a table and the numbers of a list do not.
+
+    Wide blanks of justified text split a line, so the pieces of a row count together.
+    """
     width = rights.max() - lefts.min()
-    return bool(width >= _NARROW and np.median(rights - lefts) >= _FILLED * width)
+    rows = 1 + int((np.diff(np.sort(feet)) > _ROW_POINTS).sum())
+    return bool(width >= _NARROW and (rights - lefts).sum() >= _FILLED * rows * width)
 
 
 def _downwards(lines: Sequence[PdfLine]) -> list[PdfLine]:

@@ -6,20 +6,21 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from srrag.core.spec import place_field
+from srrag.corpus.parsed import Unparsable
 from srrag.corpus.place import is_inside, relative_name, resolve, walk
 from srrag.corpus.record import RawRecord, refusal, unique
 
-_OPEN = re.compile(rb"<PubmedArticle(?=[\s>])")
-_CLOSE = b"</PubmedArticle>"
+_OPEN = re.compile(rb"<(PubmedArticle|PubmedBookArticle)(?=[\s>])")
 _DELETED_OPEN = b"<DeleteCitation"
 _DELETED_CLOSE = b"</DeleteCitation>"
 _PMID = re.compile(rb"<PMID\b[^<>]{0,40}>\s{0,9}(\d{1,12})\s{0,9}</PMID>")
+_LONGEST_TAG = len(b"</PubmedBookArticle>")
 _BLOCK_BYTES = 1 << 20
 _RATIO_FLOOR_BYTES = 1 << 24
 
@@ -27,15 +28,7 @@ _RATIO_FLOOR_BYTES = 1 << 24
 Readable = io.BufferedReader | gzip.GzipFile
 
 
-class _Refused(Exception):
-    """Stops the reading of a file; the articles read so far stay."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-
-
-class _Unreadable(_Refused):
+class _Unreadable(Unparsable):
     """Stops reading a file whose bytes are too many or broken."""
 
 
@@ -43,12 +36,13 @@ class _Unreadable(_Refused):
 class ReadPubmed:
     """Articles of .xml.gz and .xml files: one file, or a folder and its subfolders.
 
-    The reader only cuts files at <PubmedArticle>, in blocks, and parses nothing, so a broken
-    article costs only itself and no entity is ever expanded. Decompression stops with a refusal at
-    `max_file_bytes` out, or at `max_ratio` times the bytes read once 16 MiB are out. Files are read
-    in descending order of name, because PubMed's later files revise earlier articles and the first
-    record of an id is kept. An article that DeleteCitation names, in its own file or a later one,
-    becomes a refusal "deleted"; each file is passed over once to find these lists.
+    The reader only cuts files at <PubmedArticle> and <PubmedBookArticle>, in blocks, and parses
+    nothing, so a broken article costs only itself and no entity is ever expanded. A file without
+    either becomes a refusal. Decompression stops with a refusal at `max_file_bytes` out, or at
+    `max_ratio` times the bytes read once 16 MiB are out. Files are read in descending order of
+    name, because PubMed's later files revise earlier articles and the first record of an id is
+    kept. An article that DeleteCitation names, in its own file or a later one, becomes a refusal
+    "deleted"; each file is passed over once to find these lists.
     """
 
     path: str = place_field()
@@ -74,35 +68,20 @@ class ReadPubmed:
             number = 0
             try:
                 if root.is_dir() and not is_inside(file, root):
-                    raise _Refused("outside_folder", "leads out of the folder")
-                for pmid in self._deleted(file):
+                    raise Unparsable("outside_folder", "leads out of the folder")
+                deleted = [*self._deleted(file)]
+                for pmid in deleted:
                     gone.setdefault(pmid, name)
-                for body in self._articles(file):
+                for body in cut_articles(self._blocks(file), self.max_article_bytes):
                     number += 1
-                    record = _record(f"{name}:{number}", body)
+                    record = pubmed_record(f"{name}:{number}", body)
                     deleted_in = gone.get(record.source_id, "")
                     yield _without(record, deleted_in) if deleted_in else record
-            except _Refused as error:
-                detail = f"{name}: {error}, {number} articles read before"
+                if not number and not deleted:
+                    raise Unparsable("unsupported_format", "holds no article of PubMed")
+            except Unparsable as error:
+                detail = f"{name}: {error.detail}, {number} articles read before"
                 yield refusal(name, "pubmed", error.reason, detail)
-
-    def _articles(self, file: Path) -> Iterator[bytes]:
-        buffer = b""
-        for block in self._blocks(file):
-            buffer += block
-            at = 0
-            while (start := _OPEN.search(buffer, at)) and (
-                end := buffer.find(_CLOSE, start.end())
-            ) >= 0:
-                # An article that is never closed ends where the next one opens.
-                later = _OPEN.search(buffer, start.end(), end)
-                at = later.start() if later else end + len(_CLOSE)
-                yield buffer[start.start() : at]
-            buffer = buffer[start.start() :] if start else buffer[at:][-len(_CLOSE) :]
-            if len(buffer) > self.max_article_bytes:
-                raise _Refused("too_large", f"an article of over {self.max_article_bytes} bytes")
-        if _OPEN.search(buffer):
-            raise _Refused("broken_xml", "the file ends within an article")
 
     def _deleted(self, file: Path) -> Iterator[str]:
         """Yield the PMIDs of the DeleteCitation lists; a broken end is reported with the articles.
@@ -121,7 +100,7 @@ class ReadPubmed:
                 buffer = buffer[start:] if start >= 0 else buffer[-len(_DELETED_OPEN) :]
                 if len(buffer) > self.max_article_bytes:
                     detail = f"a DeleteCitation of over {self.max_article_bytes} bytes"
-                    raise _Refused("too_large", detail)
+                    raise Unparsable("too_large", detail)
         if buffer.startswith(_DELETED_OPEN):
             yield from _pmids(buffer)
 
@@ -145,6 +124,31 @@ class ReadPubmed:
             raise _Unreadable("unreadable", f"{error.strerror}") from error
 
 
+def is_pubmed(body: bytes) -> bool:
+    """Whether a file holds an article as PubMed writes it."""
+    return _OPEN.search(body) is not None
+
+
+def cut_articles(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield each <PubmedArticle> and <PubmedBookArticle>; raises Unparsable at a broken end."""
+    buffer = b""
+    for block in blocks:
+        buffer += block
+        at = 0
+        while (start := _OPEN.search(buffer, at)) and (
+            end := buffer.find(b"</" + start[1] + b">", start.end())
+        ) >= 0:
+            # An article that is never closed ends where the next one opens.
+            later = _OPEN.search(buffer, start.end(), end)
+            at = later.start() if later else end + len(start[1]) + len(b"</>")
+            yield buffer[start.start() : at]
+        buffer = buffer[start.start() :] if start else buffer[at:][-_LONGEST_TAG:]
+        if len(buffer) > max_bytes:
+            raise Unparsable("too_large", f"an article of over {max_bytes} bytes")
+    if _OPEN.search(buffer):
+        raise Unparsable("broken_xml", "the file ends within an article")
+
+
 def _pmids(text: bytes) -> Iterator[str]:
     return (found[1].decode("ascii") for found in _PMID.finditer(text))
 
@@ -155,7 +159,8 @@ def _without(record: RawRecord, deleted_in: str) -> RawRecord:
     return replace(record, body=b"", reason="deleted", detail=detail)
 
 
-def _record(source: str, body: bytes) -> RawRecord:
+def pubmed_record(source: str, body: bytes) -> RawRecord:
+    """Make the record of an article, a refusal where it has no PMID."""
     pmid = _PMID.search(body)
     if pmid is None:
         return refusal(source, "pubmed", "no_id", f"{source}: the article has no PMID")

@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree  # for an error that networkx lets through
 
+import networkx as nx
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -30,10 +32,15 @@ _log = logging.getLogger(__name__)
 def read_graph(path: Path) -> tuple[pa.Table, pa.Table]:
     """Read {"nodes": [{"id", "name", …}], "edges": [[id, relation, id], …]} as ENTITIES and EDGES.
 
-    A node is an attribute where `label` says so; `schema_type` is its type. Raises ValueError that
-    names the file and the entry at fault.
+    A node is an attribute where `label` says so; `schema_type` is its type. Also Youtu-GraphRAG's
+    list of relations, GraphML (LightRAG) and GraphRAG's relationships.parquet. Raises ValueError
+    that names the file and the entry at fault.
     """
-    graph = read_json(path)
+    suffix = path.suffix.lower()
+    if suffix in (".graphml", ".parquet"):
+        graph = _of_graphml(path) if suffix == ".graphml" else _of_graphrag(path)
+    elif isinstance(graph := read_json(path), list) and graph:
+        graph = _of_youtu(graph, path)
     for key in ("nodes", "edges"):
         if not isinstance(graph, dict) or not isinstance(graph.get(key), list):
             raise ValueError(f"{path}: {key!r} is missing or not a list")
@@ -55,6 +62,59 @@ def read_graph(path: Path) -> tuple[pa.Table, pa.Table]:
         pa.Table.from_pylist(nodes, schema=ENTITIES),
         pa.Table.from_pylist(edges, schema=EDGES),
     )
+
+
+def _of_graphml(path: Path) -> dict[str, Any]:
+    """Nodes and edges of GraphML, with the `entity_type` and `keywords` that LightRAG writes."""
+    try:
+        graph = nx.read_graphml(path)
+    except (ElementTree.ParseError, nx.NetworkXError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: no GraphML: {error}") from error
+    nodes = [
+        {"id": str(name), "name": str(name), "schema_type": str(data.get("entity_type", ""))}
+        for name, data in graph.nodes(data=True)
+    ]
+    edges = [
+        [str(head), str(data.get("keywords") or data.get("relation") or "related"), str(tail)]
+        for head, tail, data in graph.edges(data=True)
+    ]
+    return {"nodes": nodes, "edges": edges}
+
+
+def _of_graphrag(path: Path) -> dict[str, Any]:
+    """Nodes and edges of GraphRAG's relationships.parquet; the types of nodes stand beside it.
+
+    https://microsoft.github.io/graphrag/index/outputs/
+    """
+    try:
+        table = pq.read_table(path, columns=["source", "target"])
+    except (pa.ArrowException, KeyError) as error:
+        raise ValueError(f"{path}: no `source` and `target` as in relationships.parquet") from error
+    edges = [[row["source"], "related", row["target"]] for row in table.to_pylist()]
+    beside = path.with_name("entities.parquet")
+    held = pq.read_table(beside, columns=["title", "type"]).to_pylist() if beside.is_file() else []
+    kinds = {name: "" for head, _, tail in edges for name in (head, tail)}
+    kinds |= {row["title"]: row["type"] or "" for row in held}
+    nodes = [{"id": name, "name": name, "schema_type": kind} for name, kind in kinds.items()]
+    return {"nodes": nodes, "edges": edges}
+
+
+def _of_youtu(relations: list[Any], path: Path) -> dict[str, Any]:
+    """Nodes and edges of [{"start_node": {label, properties}, "relation", "end_node"}, …]."""
+    nodes: dict[str, dict[str, Any]] = {}
+    edges = []
+    for number, each in enumerate(relations):
+        ends = []
+        for key in ("start_node", "end_node"):
+            try:
+                label, said = each[key]["label"], each[key]["properties"]
+                name, kind = str(said["name"]), said.get("schema_type", "")
+            except (KeyError, TypeError, AttributeError) as error:
+                raise ValueError(f"{path}: [{number}]: no {key!r} with a label and name") from error
+            ends.append(f"{label}:{name}")
+            nodes[ends[-1]] = {"id": ends[-1], "name": name, "label": label, "schema_type": kind}
+        edges.append([ends[0], each.get("relation"), ends[1]])
+    return {"nodes": list(nodes.values()), "edges": edges}
 
 
 def _node(node: Any, where: str) -> dict[str, Any]:

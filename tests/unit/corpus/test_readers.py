@@ -166,11 +166,11 @@ def test_an_empty_or_missing_place_is_one_line_of_value_error(reader: type, tmp_
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("reader", [ReadFolder, ReadBeir])
-def test_a_file_is_no_folder(reader: type, tmp_path: Path) -> None:
+def test_a_file_is_a_folder_of_one_but_no_beir(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("x")
+    assert reasons(list(ReadFolder(path=str(tmp_path / "a.md")).scan())) == {"a.md": ""}
     with pytest.raises(ValueError, match="not a folder"):
-        reader(path=str(tmp_path / "a.md")).scan()
+        ReadBeir(path=str(tmp_path / "a.md")).scan()
 
 
 def test_packaged_corpora_are_found_through_their_package() -> None:
@@ -347,6 +347,21 @@ def test_caps_on_a_file_and_on_an_article(tmp_path: Path) -> None:
     by_article = list(ReadPubmed(path=str(path), max_article_bytes=1_000_000).scan())
     assert [record.reason for record in by_file] == ["too_large"]
     assert [record.reason for record in by_article] == ["", "too_large"]
+
+
+def test_chapters_of_books_are_read_and_other_files_are_named(tmp_path: Path) -> None:
+    book = article(7).replace("PubmedArticle", "PubmedBookArticle")
+    (tmp_path / "a.xml").write_bytes(baseline(article(1), book))
+    (tmp_path / "b.xml").write_text("<article><body><p>JATS</p></body></article>")
+    deleted = "<PubmedArticleSet><DeleteCitation><PMID>1</PMID></DeleteCitation></PubmedArticleSet>"
+    (tmp_path / "0.xml").write_text(deleted)
+    records = list(ReadPubmed(path=str(tmp_path)).scan())
+    assert [(r.source, r.reason) for r in records] == [
+        ("b.xml", "unsupported_format"),
+        ("a.xml:1", ""),
+        ("a.xml:2", ""),
+    ]
+    assert records[0].detail == "b.xml: holds no article of PubMed, 0 articles read before"
 
 
 def test_an_article_without_pmid_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import networkx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -130,3 +131,45 @@ def test_coverage_counts_nodes_in_exactly_one_community() -> None:
     empty = pa.chunked_array([pa.array([], pa.string())])
     assert coverage(empty, empty) == 1.0
     assert coverage(nodes, empty) == 0.0
+
+
+def test_graphs_of_other_tools_are_read(tmp_path: Path) -> None:
+    """Youtu-GraphRAG's relations, LightRAG's GraphML, GraphRAG's table of relationships."""
+    node = {"label": "entity", "properties": {"name": "gout", "schema_type": "disease"}}
+    dose = {"label": "attribute", "properties": {"name": "dose: 5 mg"}}
+    youtu = tmp_path / "youtu.json"
+    youtu.write_text(json.dumps([{"start_node": node, "relation": "has", "end_node": dose}]))
+    drawn = networkx.Graph()
+    drawn.add_node("GOUT", entity_type="disease")
+    drawn.add_edge("GOUT", "DRUG Q", keywords="treatment")
+    networkx.write_graphml(drawn, tmp_path / "lightrag.graphml")
+    table = pa.table({"source": ["GOUT"], "target": ["DRUG Q"], "weight": [2.0]})
+    pq.write_table(table, tmp_path / "relationships.parquet")
+    types = pa.table({"title": ["GOUT"], "type": ["disease"]})
+    pq.write_table(types, tmp_path / "entities.parquet")
+    found = {}
+    for name in ("youtu.json", "lightrag.graphml", "relationships.parquet"):
+        nodes, edges = read_graph(tmp_path / name)
+        held = dict(zip(nodes["name"].to_pylist(), nodes["type"].to_pylist(), strict=True))
+        found[name] = (held, edges["kind"].to_pylist(), edges["relation"].to_pylist())
+    assert found == {
+        "youtu.json": ({"gout": "disease", "dose: 5 mg": "attribute"}, ["attribute"], ["has"]),
+        "lightrag.graphml": ({"GOUT": "disease", "DRUG Q": ""}, ["relation"], ["treatment"]),
+        "relationships.parquet": ({"GOUT": "disease", "DRUG Q": ""}, ["relation"], ["related"]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.graphml", "<graphml", "no GraphML"),
+        ("a.parquet", "PAR1", "no `source` and `target`"),
+        ("a.json", '[{"relation": "has"}]', r"\[0\]: no 'start_node'"),
+    ],
+)
+def test_a_broken_graph_of_another_tool_is_named(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_graph(tmp_path / name)

@@ -1,0 +1,187 @@
+"""What searches export: RIS, MEDLINE (nbib), Web of Science, EndNote XML, BibTeX and CSV.
+
+Each record becomes the JSON that `parse_json` reads. The three formats of tags have one reader,
+because rispy joins a record without its closing tag to the next one, which is then lost.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from srrag.corpus.encoding import decode
+from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
+from srrag.corpus.parsed import Unparsable
+from srrag.corpus.safe_xml import local_name, xml_root
+
+Citation = dict[str, Any]
+"""`title`, `text` (the abstract), `year`, `pmid`, `pmcid`, `doi`, `journal`, and lists."""
+
+_HEAD_BYTES = 4_000
+_STARTS = {
+    "ris": re.compile(r"TY {0,2}- "),
+    "medline": re.compile(r"(?:PMID|OWN|STAT|DCOM) ?- "),
+    "wos": re.compile(r"FN [^\n]*\r?\nVR "),
+    "bibtex": re.compile(r"(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]"),
+    "endnote": re.compile(r"(?:<\?xml[^>]*>\s*)?<xml>\s*<records"),
+}
+_SUFFIXES = {
+    ".ris": "ris", ".nbib": "medline", ".ciw": "wos", ".bib": "bibtex", ".csv": "csv",
+    ".tsv": "csv",
+}  # fmt: skip
+_LINE = {
+    "ris": re.compile(r"([A-Z][A-Z0-9]) {1,2}-(?: (.*))?$"),
+    "medline": re.compile(r"([A-Z]{2,4}) {0,2}- (.*)$"),
+    "wos": re.compile(r"([A-Z][A-Z0-9])(?: (.*))?$"),
+}
+_OPENS = {"ris": "TY", "medline": "PMID", "wos": "PT"}
+_LISTS = ("publication_types", "mesh", "keywords")
+# Of each value the fields that hold it, the first present one first.
+_FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "ris": {
+        "title": ("TI", "T1", "CT", "BT"), "text": ("AB", "N2"), "year": ("PY", "Y1", "DA"),
+        "doi": ("DO", "M3", "UR"), "pmcid": ("C2",), "journal": ("JF", "JO", "T2", "JA"),
+        "publication_types": ("M3",), "keywords": ("KW",),
+    },
+    "medline": {
+        "title": ("TI", "BTI"), "text": ("AB",), "year": ("DP", "DEP"), "pmid": ("PMID",),
+        "doi": ("AID", "LID"), "pmcid": ("PMC",), "journal": ("JT", "TA"),
+        "publication_types": ("PT",), "mesh": ("MH",), "keywords": ("OT",),
+    },
+    "wos": {
+        "title": ("TI",), "text": ("AB",), "year": ("PY",), "pmid": ("PM",), "doi": ("DI",),
+        "journal": ("SO",), "publication_types": ("DT",), "keywords": ("DE",),
+    },
+    "bibtex": {
+        "title": ("title",), "text": ("abstract",), "year": ("year", "date"), "pmid": ("pmid",),
+        "pmcid": ("pmcid", "pmc"), "doi": ("doi",), "journal": ("journal", "journaltitle"),
+        "publication_types": ("type",), "keywords": ("keywords",),
+    },
+    "csv": {
+        "title": ("title", "articletitle", "documenttitle"),
+        "text": ("abstract", "abstractnote", "abstracttext"),
+        "year": ("year", "publicationyear", "pubyear", "date", "publicationdate"),
+        "pmid": ("pmid", "pubmedid"), "pmcid": ("pmcid", "pmcidnumber"), "doi": ("doi",),
+        "journal": ("journal", "journalbook", "sourcetitle", "publicationtitle"),
+        "publication_types": ("publicationtype", "publicationtypes", "documenttype"),
+        "mesh": ("mesh", "meshterms"), "keywords": ("keywords", "authorkeywords"),
+    },
+    "endnote": {
+        "title": ("titles/title",), "text": ("abstract",), "year": ("dates/year",),
+        "doi": ("electronic-resource-num",), "pmcid": ("custom2",),
+        "journal": ("periodical/full-title", "titles/secondary-title"),
+        "publication_types": ("work-type",), "keywords": ("keywords/keyword",),
+    },
+}  # fmt: skip
+_SPLIT = re.compile(r"\s*[;|]\s*")
+_INDEXED = re.compile(r"pubmed|medline|\bnlm\b", re.IGNORECASE)
+
+Fields = Mapping[str, list[str]]
+
+
+def export_format(body: bytes, suffix: str = "") -> str:
+    """The format by its first lines, else by its suffix in lower case; "" for no export."""
+    head = body[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").lstrip()
+    named = (name for name, start in _STARTS.items() if start.match(head))
+    return next(named, _SUFFIXES.get(suffix, ""))
+
+
+def read_citations(body: bytes, kind: str) -> list[Citation]:
+    """Read the records of an export; raises Unparsable where there is none, with what is there."""
+    if kind == "endnote":
+        found = [_record(_of_xml(node), kind) for node in xml_root(body).iter("{*}record")]
+    else:
+        text = decode(body)[0].replace("\r\n", "\n").replace("\r", "\n")
+        readers = {"csv": _of_csv, "bibtex": _of_bibtex}
+        every = readers[kind](text) if kind in readers else _of_tags(text, kind)
+        found = [_record(fields, kind) for fields in every]
+    if not found:
+        raise Unparsable("no_records", f"no record of {kind} in it")
+    return found
+
+
+def _record(fields: Fields, kind: str) -> Citation:
+    """Choose the values; ids take one form here, as a DOI may be a link or carry "[doi]"."""
+    made: Citation = {}
+    for name, keys in _FIELDS[kind].items():
+        values = [value for key in keys for value in fields.get(key, ())]
+        if name in _LISTS:
+            made[name] = [item for value in values for item in _SPLIT.split(value) if item]
+        elif name == "doi":
+            made[name] = next((doi for value in values if (doi := doi_of(value))), "")
+        else:
+            made[name] = next(iter(values), "")
+    if kind == "ris" and _INDEXED.search(" ".join([*fields.get("DB", ()), *fields.get("DP", ())])):
+        made["pmid"] = next(iter(fields.get("AN", ())), "")
+    if kind == "medline" and "RIN" in fields:  # "retraction in": the notice of this paper
+        made["publication_types"].append("Retracted Publication")
+    made["pmid"], made["pmcid"] = pmid_of(made.get("pmid", "")), pmcid_of(made.get("pmcid", ""))
+    if kind in ("ris", "endnote") and not made["pmcid"].startswith("PMC"):
+        made["pmcid"] = ""
+    made["mesh"] = [each.split("/")[0].strip("*") for each in made.get("mesh", ())]
+    return {name: value for name, value in made.items() if value}
+
+
+def _of_tags(text: str, kind: str) -> Iterator[Fields]:
+    """Read lines of a tag and a value; what has no tag goes on with the value above it."""
+    fields: dict[str, list[str]] = {}
+    values: list[str] = []
+    for line in text.splitlines():
+        found = _LINE[kind].match(line)
+        if found is None:
+            if values and line.strip():
+                values[-1] = f"{values[-1]} {line.strip()}".strip()
+            continue
+        tag = found[1]
+        if tag == _OPENS[kind] and _OPENS[kind] in fields:
+            yield fields
+            fields = {}
+        values = [] if tag in ("ER", "EF") else fields.setdefault(tag, [])
+        values.append((found[2] or "").strip())
+    if _OPENS[kind] in fields:
+        yield fields
+
+
+def _of_csv(text: str) -> Iterator[Fields]:
+    """Read a table by the names of its columns; the delimiter is the commonest of its head."""
+    head = text.partition("\n")[0]
+    delimiter = max(",\t;", key=head.count)
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    names = [re.sub(r"[^a-z]", "", name.lower()) for name in next(rows, [])]
+    for needed in ("title", "text"):
+        keys = _FIELDS["csv"][needed]
+        if not {*keys} & {*names}:
+            raise Unparsable("no_records", f"no column {keys[0]!r}; the columns are {head[:200]}")
+    try:
+        for row in rows:
+            if any(row):
+                pairs = zip(names, row, strict=False)
+                yield {name: [value.strip()] for name, value in pairs if value.strip()}
+    except csv.Error as error:
+        raise Unparsable("broken_csv", f"line {rows.line_num}: {error}") from error
+
+
+def _of_bibtex(text: str) -> Iterator[Fields]:
+    from bibtexparser import loads  # a question never needs it
+    from bibtexparser.bparser import BibTexParser
+    from bibtexparser.customization import convert_to_unicode
+
+    parser = BibTexParser(common_strings=True, ignore_nonstandard_types=False)
+    parser.customization = convert_to_unicode
+    for entry in loads(text, parser).entries:
+        yield {key: [re.sub(r"[{}]", "", value)] for key, value in entry.items() if value}
+
+
+def _of_xml(record: Any) -> Fields:
+    """Read a record of EndNote XML; the paths are those of `_FIELDS`."""
+    paths: Iterable[str] = {path for keys in _FIELDS["endnote"].values() for path in keys}
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        for node in record.iterfind(path):
+            if local_name(node) and (value := inline_text(node).strip()):
+                found.setdefault(path, []).append(value)
+    return found

@@ -1,0 +1,66 @@
+"""The files in a .gz, .zip or .tar(.gz), read one by one; nothing is written to the disk."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from srrag.corpus.parsed import Unparsable
+
+MAX_BYTES = 2_000_000_000
+"""What all files of an archive may hold together, unpacked."""
+
+_HIDDEN = re.compile(r"(?:^|/)(?:\.(?!\.?/)|__MACOSX/)")
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_BROKEN = (gzip.BadGzipFile, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)
+_BROKEN_OR_FOREIGN = (*_BROKEN, RuntimeError, NotImplementedError, ValueError)
+
+
+def is_packed(name: str) -> bool:
+    """Whether the name is that of a packed file that is read here."""
+    return name.lower().endswith((".gz", ".zip", *_TAR))
+
+
+def members(file: Path, most: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the name of each file within, and up to `most` + 1 of its bytes.
+
+    Hidden files are passed over. Raises Unparsable where the archive is damaged, has a password, or
+    holds over `MAX_BYTES`.
+    """
+    total = 0
+    try:
+        for name, stream in _streams(file):
+            if _HIDDEN.search(name):
+                continue
+            body = stream.read(most + 1)
+            total += len(body)
+            if total > MAX_BYTES:
+                raise Unparsable("too_large", f"over {MAX_BYTES} bytes unpacked")
+            yield name, body
+    except _BROKEN_OR_FOREIGN as error:
+        detail = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Unparsable("broken_archive", detail) from error
+
+
+def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:
+    name = file.name.lower()
+    if name.endswith(_TAR):
+        with tarfile.open(file) as tar:
+            for entry in tar:
+                if entry.isfile() and (stream := tar.extractfile(entry)) is not None:
+                    yield entry.name, stream
+    elif name.endswith(".zip"):
+        with zipfile.ZipFile(file) as archive:
+            for info in archive.infolist():
+                if not info.is_dir():
+                    with archive.open(info) as stream:
+                        yield info.filename, stream
+    else:
+        with gzip.open(file) as unpacked:
+            yield file.name[: -len(".gz")], unpacked

@@ -1,0 +1,185 @@
+"""Exports of searches: each format gives title, abstract, year, ids and types of each record."""
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srrag.corpus.citations import export_format, read_citations
+from srrag.corpus.parse import parse_documents
+from srrag.corpus.parsed import Unparsable
+from srrag.corpus.read_folder import ReadFolder
+from srrag.corpus.record import RawRecord, raw_table
+
+RIS = """\ufeffTY  - JOUR
+TI  - Honey for cough
+AB  - Six trials were pooled.
+Honey eased cough.
+PY  - 2021/03//
+DO  - https://doi.org/10.9999/Demo.22
+M3  - Systematic Review
+KW  - Honey
+KW  - Cough
+AN  - 90000041
+DB  - PubMed
+TY  - JOUR
+T1  - Zinc for colds
+N2  - Colds lasted four days.
+ER  -
+"""
+MEDLINE = """
+PMID- 90000021
+DP  - 2019 Mar
+TI  - Zinc lozenges for the common cold:
+      a trial.
+AB  - Symptoms lasted 4.1 days.
+LID - 10.9999/z.1 [doi]
+PMC - PMC900
+PT  - Randomized Controlled Trial
+MH  - *Common Cold/drug therapy
+RIN - J Demo. 2020;1:1. PMID: 90000029
+
+PMID- 90000022
+TI  - Honey.
+AB  - Honey eased cough.
+"""
+WOS = """FN Clarivate Analytics Web of Science
+VR 1.0
+PT J
+TI Honey for
+   cough
+AB Honey eased cough.
+PY 2020
+DI 10.9999/w.1
+PM 90000051
+DT Article; Retracted Publication
+ER
+
+EF
+"""
+BIBTEX = """% exported
+@article{demo, title = {{Honey} for cough}, abstract = {Honey eased {\\"u}ber half.},
+  year = 2020, doi = {10.9999/b.1}}
+"""
+ENDNOTE = """<?xml version="1.0"?><xml><records><record><titles><title><style face="normal">Honey
+for cough</style></title></titles><dates><year><style>2020</style></year></dates><abstract>Honey
+eased cough.</abstract><electronic-resource-num>10.9999/e.1</electronic-resource-num></record>
+</records></xml>"""
+CSV = 'PMID;Title;Abstract;Publication Year\n1;Honey;"Honey; eased\ncough.";2020\n;Zinc;;2021\n'
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    body = text.encode()
+    return read_citations(body, export_format(body))
+
+
+def test_ris_keeps_each_record_also_one_without_its_end() -> None:
+    first, second = read(RIS)
+    assert first == {
+        "title": "Honey for cough",
+        "text": "Six trials were pooled. Honey eased cough.",
+        "year": "2021/03//",
+        "doi": "10.9999/demo.22",
+        "pmid": "90000041",
+        "publication_types": ["Systematic Review"],
+        "keywords": ["Honey", "Cough"],
+    }
+    assert second == {"title": "Zinc for colds", "text": "Colds lasted four days."}
+
+
+def test_medline_tells_a_retraction_by_its_notice() -> None:
+    first, second = read(MEDLINE)
+    assert first["title"] == "Zinc lozenges for the common cold: a trial."
+    assert (first["pmid"], first["pmcid"], first["doi"]) == ("90000021", "PMC900", "10.9999/z.1")
+    assert first["publication_types"] == ["Randomized Controlled Trial", "Retracted Publication"]
+    assert first["mesh"] == ["Common Cold"]
+    assert second["title"] == "Honey."
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (WOS, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/w.1",
+               "pmid": "90000051", "publication_types": ["Article", "Retracted Publication"]}),
+        (BIBTEX, {"title": "Honey for cough", "text": "Honey eased über half.", "year": "2020"}),
+        (ENDNOTE, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/e.1"}),
+    ],
+)  # fmt: skip
+def test_other_formats_by_their_first_lines(text: str, wanted: dict[str, Any]) -> None:
+    [record] = read(text)
+    assert wanted.items() <= record.items()
+
+
+def test_csv_by_the_names_of_its_columns() -> None:
+    first, second = read_citations(CSV.encode(), export_format(CSV.encode(), ".csv"))
+    assert first == {"title": "Honey", "text": "Honey; eased\ncough.", "year": "2020", "pmid": "1"}
+    assert "text" not in second
+    with pytest.raises(Unparsable, match="no column 'abstract'; the columns are a,title"):
+        read_citations(b"a,title\n1,2\n", "csv")
+
+
+@pytest.mark.parametrize(
+    "text", ["Pain fell - a lot.", "PT - Physiotherapy helps.", "@mention", ""]
+)
+def test_prose_is_no_export(text: str) -> None:
+    assert export_format(text.encode(), ".txt") == ""
+
+
+def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
+    """Each format by its content, packed or not; the same PMID of two exports counts once."""
+    (tmp_path / "a.txt").write_text(MEDLINE)
+    (tmp_path / "b.ris").write_text(RIS)
+    (tmp_path / "c.csv").write_text(CSV)
+    (tmp_path / "d.nbib.gz").write_bytes(gzip.compress(MEDLINE.encode()))
+    (tmp_path / "e.xml").write_text(ENDNOTE)
+    book = "<PubmedBookArticle><BookDocument><PMID>7</PMID><Abstract><AbstractText>Rest."
+    book += "</AbstractText></Abstract></BookDocument></PubmedBookArticle>"
+    (tmp_path / "f.xml").write_text(f"<PubmedArticleSet>{book}</PubmedArticleSet>")
+    with zipfile.ZipFile(tmp_path / "g.zip", "w") as archive:
+        archive.writestr("in/one.md", "Walking helps knees.")
+        archive.writestr("__MACOSX/in/._one.md", "x")
+        archive.writestr("in/two.exe", "MZ")
+    with tarfile.open(tmp_path / "h.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo("../paper.txt")
+        info.size = 11
+        tar.addfile(info, io.BytesIO(b"Rest helps."))
+    (tmp_path / "i.zip").write_bytes(b"PK\x03\x04 cut")
+    (tmp_path / "j.txt").write_text("Plain text stays a document.")
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [(r.source, r.source_id, r.reason) for r in records] == [
+        ("a.txt:1", "90000021", ""),
+        ("a.txt:2", "90000022", ""),
+        ("b.ris:1", "90000041", ""),
+        ("b.ris:2", "b.ris:2", ""),
+        ("c.csv:1", "1", ""),
+        ("c.csv:2", "c.csv:2", "no_text"),
+        ("d.nbib.gz/d.nbib:1", "90000021", "duplicate_id"),
+        ("d.nbib.gz/d.nbib:2", "90000022", "duplicate_id"),
+        ("e.xml:1", "e.xml:1", ""),
+        ("f.xml:1", "7", ""),
+        ("g.zip/in/one.md", "g.zip/in/one.md", ""),
+        ("g.zip/in/two.exe", "g.zip/in/two.exe", "unsupported_format"),
+        ("h.tar.gz/../paper.txt", "h.tar.gz/../paper.txt", ""),
+        ("i.zip", "i.zip", "broken_archive"),
+        ("j.txt", "j.txt", ""),
+    ]
+    rows = parse_documents(raw_table(records)).to_pylist()
+    made = {row["source"]: row for row in rows if not row["reject"]}
+    assert len(made) == len([record for record in records if not record.reason])
+    assert (made["b.ris:1"]["year"], made["b.ris:1"]["pmid"]) == (2021, "90000041")
+    assert json.loads(made["e.xml:1"]["metadata"])["export"] == "e.xml"
+    assert made["f.xml:1"]["text"] == "Rest."
+
+
+def test_a_member_over_the_cap_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("big.txt", "x" * 5_000)
+        archive.writestr("small.txt", "Rest helps.")
+    big, small = ReadFolder(path=str(tmp_path), max_file_bytes=1_000).scan()
+    assert (big.source, big.reason) == ("a.zip/big.txt", "too_large")
+    assert isinstance(small, RawRecord) and not small.reason
