@@ -131,8 +131,9 @@ def readable(summary: Mapping[str, Any]) -> str:
         told = (f"{name.replace('_', ' ')} {n:,}" for name, n in standing.items() if name != "ok")
         lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
     for title in ("grades", "entity_types", "attribute_types"):
-        counts = summary.get(title, {})
-        total = max(1, sum(counts.values()))
+        if not (counts := summary.get(title)):
+            continue
+        total = sum(counts.values())
         shown = (f"{k or 'none'} {v:,} ({100 * v / total:.1f} %)" for k, v in counts.items())
         lines.append(f"  {title.replace('_', ' ')}: {'  '.join(shown)}")
     return "\n".join(lines) + "\n"
