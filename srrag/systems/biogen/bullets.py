@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,8 @@ class Bullet(NamedTuple):
 class SelectBullets(Step):
     """Make the evidence block of single sentences of the column `summaries` (BioGen, section 7.3f).
 
-    Each document gives its first `per_document` sentences, cut at `words` words. Of all these at
+    Each document gives its first `per_document` sentences, cut at `words` words; a model's summary
+    gives them whole, since it was told that limit and a cut takes the result away. Of all these at
     most `n` are chosen by maximal marginal relevance with weight `diversity`; of equal ones the
     first. Relevance is the mean cosine with the question and each text of the column `versions` by
     TF-IDF, fitted on this question's bullets and queries (`tfidf`, the paper); the document's place
@@ -48,6 +49,8 @@ class SelectBullets(Step):
     or `rank_weight` of the place and the rest of TF-IDF (`both`). `shortlist` keeps the most
     relevant ones before MMR, null for all; `n` is not published.
     """
+
+    version: ClassVar[int] = 2
 
     summaries: str = "summaries"
     versions: str = "reformulations"
@@ -105,11 +108,12 @@ class SelectBullets(Step):
         return [as_evidence(documents[bullets[n].document], bullets[n], worth[n]) for n in order]
 
     def bullets(self, documents: Sequence[Row]) -> list[Bullet]:
-        """The first sentences of each document, cut; no fragment, and none twice in a document."""
+        """The first sentences of each document; no fragment, and none twice in a document."""
         found = []
         for place, document in enumerate(documents):
             said = split_sentences(document["text"], document["section"])
-            short = (" ".join(each.text.split()[: self.words]) for each in said)
+            words = None if document["kind"] == "summary" else self.words
+            short = (" ".join(each.text.split()[:words]) for each in said)
             kept = [text for text in dict.fromkeys(short) if len(terms(text)) >= MIN_TERMS]
             kept = kept[: self.per_document]
             found += [Bullet(place, text, document["text"].find(text)) for text in kept]

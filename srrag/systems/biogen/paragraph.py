@@ -56,7 +56,7 @@ class _Told(Answer):
         str,
         Text(
             MAX_WORDS,
-            "a single cohesive paragraph; aim at that length, as far as the evidence goes",
+            "a single cohesive paragraph, no longer than the evidence asks for",
             'the state is "not"',
         ),
     ]
@@ -102,7 +102,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
     words: int = MAX_WORDS

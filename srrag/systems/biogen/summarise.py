@@ -35,9 +35,8 @@ class Summary(Answer):
         str,
         Text(
             MAX_WORDS,
-            "one or two sentences on what it found, with its numbers exactly: %, OR, HR, RR, "
-            "intervals, p-values, doses, times",
-            "it says nothing on the question",
+            "one or two sentences, each of at most 28 words, on what it found, with its numbers "
+            "exactly: %, OR, HR, RR, intervals, p-values, doses, times; the result first",
         ),
     ]
 
@@ -52,11 +51,18 @@ class DocumentSummaries(Answer):
                 "summary": "In 220 children, fluoride varnish lowered the two-year caries "
                 "increment (1.2 against 1.9 surfaces, p = 0.01).",
             },
-            {"n": 2, "summary": ""},
         ]
     }
 
-    summaries: Annotated[list[Summary], Items(MAX_DOCUMENTS, "one for each document, in order")]
+    summaries: Annotated[
+        list[Summary],
+        Items(
+            MAX_DOCUMENTS,
+            "one for each document that bears on the question, also by another comparator, time or "
+            "group of people; none for the others",
+            "none does",
+        ),
+    ]
 
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_documents.md", DocumentSummaries)
@@ -66,13 +72,13 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "summarise_documents.md"
 class SummariseDocuments(LLMStep):
     """Summarise each document of the column `documents`, `MAX_DOCUMENTS` a call.
 
-    The paper asks for each document by a call of its own. A document that says nothing on the
-    question is left out. Where the summary of a document is lost, or has a number that the document
-    does not hold, the document itself stands, and is counted in `summaries_lost`; if all are lost,
-    the row is rejected. Rules do not summarise: the documents go on as they are, verbatim.
+    The paper asks for each document by a call of its own. A document without a summary says nothing
+    on the question and is left out. Where a call is lost, or a summary has a number that its
+    document does not hold, the documents themselves stand, and are counted in `summaries_lost`; if
+    all are lost, the row is rejected. Rules do not summarise: the documents go on verbatim.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     documents: str = "documents"
     into: str = "summaries"
@@ -151,6 +157,8 @@ class SummariseDocuments(LLMStep):
             for each in completion.value.summaries:
                 if each.n in package:
                     found.setdefault(each.n, plain(each.summary))
+            for n in package:
+                found.setdefault(n, "")
         made = {}
         for number, row in live(batch, self.reads):
             documents = row[self.documents]

@@ -82,6 +82,13 @@ def test_bullets_are_cut_and_few_a_document() -> None:
     assert long.startswith(only["text"])
 
 
+def test_the_sentence_of_a_models_summary_stays_whole() -> None:
+    long = "Zinc shortens the cold " + "word " * 40 + "by a day (p = .01)."
+    (document,) = documents(long)
+    (only,) = SelectBullets().bullets([document | {"kind": "summary"}])
+    assert only.text == long
+
+
 def test_a_bullet_knows_where_it_stands() -> None:
     text = "Zinc is a metal of old. Zinc shortens the common cold by a day."
     first, second = chosen(text, start=100, relevance="rank")
