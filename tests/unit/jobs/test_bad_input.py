@@ -58,7 +58,7 @@ CASES = [
     ("evaluate bench=beir root={R} bench.path={F}/qrels", "test.tsv:2:"),
     ("evaluate bench=nli bench.path={F}/json.jsonl", "json.jsonl:1:"),
     ("evaluate bench=ebmnlp bench.path={F}/json.jsonl", "json.jsonl:2:"),
-    ("evaluate bench=filter bench.model={F} bench.path={F}/json.jsonl", "json.jsonl: row 1:"),
+    ("evaluate bench=filter bench.model={F} bench.path={F}/json.jsonl", "json.jsonl:1:"),
     ("evaluate bench=answers bench.answers={F}/cut.parquet", "cut.parquet: column 'text'"),
     ("review answers={F}/cut.parquet", "cut.parquet: column 'text'"),
     ("review answers={F}/answers.parquet gold={F}/json.jsonl", "json.jsonl:2:"),
@@ -71,7 +71,7 @@ CASES = [
     ("make_benchmark root={R} decisions={F}/bytes.jsonl", "bytes.jsonl:2:"),
     ("make_benchmark root={R} rebuild={F}/json.jsonl", "json.jsonl:1:"),
     ("organize root={F}/new graph.path={F}/sheet.json", "sheet.json: not valid JSON"),
-    ("train_filter train.pairs={F}/json.jsonl train.test={F}/json.jsonl", "json.jsonl: row 1:"),
+    ("train_filter train.pairs={F}/json.jsonl train.test={F}/json.jsonl", "json.jsonl:1:"),
 ]  # fmt: skip
 
 
