@@ -17,6 +17,7 @@ _VIEWS_NAME = re.compile(  # the authors' interpretation
     r"|level of evidence|registration)\b",
     re.IGNORECASE,
 )
+_RUN_IN_VIEWS = re.compile(r"(?<=[.!?)] )conclusions?[.:] .*", re.IGNORECASE | re.DOTALL)
 _PAST_NAME = re.compile(r"\b(?:background|introduction|context|rationale)\b", re.IGNORECASE)
 _OWN_WORK = re.compile(
     r"\b(?:(?:this|present|our|current) (?:[\w-]+ ){0,3}(?:study|trial|protocol|paper|article"
@@ -104,11 +105,12 @@ def methods_statement(text: str) -> str:
     """Return what the abstract says about the study itself.
 
     It leaves out conclusions, and keeps of the background, which reports other work, only sentences
-    about "this study". Without a methods section it is the whole abstract.
+    about "this study". Without a methods section it is the whole abstract up to "Conclusions."
     """
     parts = abstract_sections(text)
     if not any(_METHODS_NAME.search(part.heading) for part in parts):
-        return drop_claims("\n\n".join(f"{part.heading}. {part.text}" for part in parts))
+        said = [f"{part.heading}. {_RUN_IN_VIEWS.sub('', part.text)}" for part in parts]
+        return drop_claims("\n\n".join(said))
     said = [f"{part.heading}. {_on_itself(part)}" for part in parts]
     return drop_claims("\n\n".join(said))
 

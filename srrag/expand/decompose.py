@@ -48,7 +48,7 @@ class SubQuestion(Answer):
         Means(
             "what it looks for",
             {
-                "node": "an entity or its attributes, such as what is known of a dose",
+                "node": "an entity or its attributes, such as its dose or its definition",
                 "triple": "a relation of two, such as which outcome an intervention changes",
                 "community": "what the evidence as a whole says of a topic",
             },
@@ -57,7 +57,11 @@ class SubQuestion(Answer):
     text: Annotated[str, Text(40, "a whole question that can be understood by itself")]
     types: Annotated[
         list[Annotated[str, Text(3, "spelled as there")]],
-        Items(MAX_TYPES, "what of the schema it is about", "of a topic"),
+        Items(
+            MAX_TYPES,
+            "what of the schema it is about",
+            "of a topic, or the schema has no name for it",
+        ),
     ]
 
 
@@ -109,7 +113,7 @@ class DecomposeQuestion(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question."""
@@ -160,7 +164,8 @@ class DecomposeQuestion(LLMStep):
         return list(kept.values())
 
     def _names(self) -> tuple[str, ...]:
-        return (*self.ontology.entities, *self.ontology.relations, *self.ontology.attributes)
+        told = self.ontology
+        return (*told.entities, *told.relations, *told.findings.values(), *told.attributes)
 
     def _known(self, types: Iterable[str]) -> list[str]:
         """Names of the schema, each once, whatever their case."""

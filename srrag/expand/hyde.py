@@ -27,12 +27,18 @@ class HydePassages(Answer):
 
     example: ClassVar[dict[str, Any] | None] = {
         "passages": [
-            "Children at risk took part. Varnish was painted on. Others got none. Caries fell. "
-            "Harms were rare.",
-            "Pupils were randomised. Nurses applied varnish. Controls had none. Caries did not "
-            "differ. Nobody left.",
-            "Children should get varnish. Staff paint it on. Brushing goes on. Fewer teeth decay. "
-            "Harms are mild.",
+            "The trial enrolled young children at high risk of dental caries. Fluoride varnish was "
+            "applied to all primary teeth at regular visits. The control group received no topical "
+            "fluoride. Caries increment on tooth surfaces was lower with varnish at the end of "
+            "follow-up. Adverse events were rare and mild.",
+            "Schoolchildren were allocated to varnish by a nurse or to usual care. Oral hygiene "
+            "advice was the same in both groups. Examiners were blinded to allocation. The "
+            "incidence of cavitated lesions did not differ significantly between the groups. "
+            "Attendance and acceptability were high.",
+            "Professional application of fluoride varnish is recommended for preschool children. "
+            "It should be repeated at recall visits. Tooth brushing with fluoride toothpaste "
+            "continues. Compared with no varnish, fewer primary teeth become decayed. The "
+            "certainty is higher for children at high risk.",
         ]
     }
 

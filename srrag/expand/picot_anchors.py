@@ -30,7 +30,7 @@ class QuestionParts(Answer):
         "outcome": ["holes"], "time": ["for two years"],
     }  # fmt: skip
 
-    people: Annotated[list[Phrase], Items(4, "whom it is about", "it names nobody")]
+    people: Annotated[list[Phrase], Items(4, "whom or what condition it is on", "it names none")]
     treatment: Annotated[list[Phrase], Items(4, "treatment, test or exposure", "it names none")]
     comparator: Annotated[list[Phrase], Items(4, "what it is compared with", "it names none")]
     outcome: Annotated[list[Phrase], Items(4, "what may change", "it names none")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -19,12 +19,12 @@ SHOWN = pa.list_(pa.struct([pa.field(name, pa.string()) for name in ("grade", "t
 
 
 class Reflection(Answer):
-    """What the evidence says so far, whether it suffices, and what to search for next."""
+    """What the evidence says so far, whether to search on, and what for."""
 
     example: ClassVar[dict[str, Any] | None] = {
         "reflection": "Two trials find fewer carious surfaces with varnish in children of 2 to 5 "
         "years. Nothing is said of children with braces.",
-        "sufficient": False,
+        "state": "open",
         "next_question": "Does fluoride varnish prevent white spot lesions around braces?",
     }
 
@@ -32,15 +32,21 @@ class Reflection(Answer):
         str,
         Text(
             90,
-            "two to four sentences from the evidence alone: what it says to the question, which of "
-            "population, intervention, comparator, outcome and time it covers, what is still open",
+            "two to four sentences from evidence and notes alone: what they say to the question, "
+            "which of population, intervention, comparator, outcome and time they cover, what is "
+            "still open",
             "there is no evidence",
         ),
     ]
-    sufficient: Annotated[
-        bool,
+    state: Annotated[
+        Literal["answered", "open", "hopeless"],
         Means(
-            "whether the question can be answered, or no search is likely to find what is missing"
+            "how the question stands",
+            {
+                "answered": "the evidence and your notes suffice to answer it",
+                "open": "they do not, and another search may find what is missing",
+                "hopeless": "they do not, and no search is likely to",
+            },
         ),
     ]
     next_question: Annotated[
@@ -49,13 +55,13 @@ class Reflection(Answer):
             35,
             "the most important gap as a question that can be understood by itself, in the words "
             "of papers, and differs from those asked before",
-            "`sufficient` is true",
+            'the state is not "open"',
         ),
     ]
 
     def asks(self) -> str:
         """The next question, "" if the rounds end here."""
-        return "" if self.sufficient else self.next_question
+        return self.next_question if self.state == "open" else ""
 
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "ircot.md", Reflection)
@@ -82,7 +88,7 @@ class Reflect(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     @property
     def off(self) -> bool:
@@ -101,15 +107,15 @@ class Reflect(LLMStep):
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Nothing more to search for."""
-        enough = Reflection(reflection="", sufficient=True, next_question="")
+        enough = Reflection(reflection="", state="answered", next_question="")
         return [enough.model_dump_json()] * len(prompts)
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
-        """Fault if the answer repeats a search, or needs more evidence but asks nothing."""
-        if value.sufficient:
+        """Fault if the answer repeats a search, or leaves the question open but asks nothing."""
+        if value.state != "open":
             return None
         if not value.next_question:
-            return Fault("no_question", "The evidence does not suffice, yet you ask nothing more.")
+            return Fault("no_question", "The question is open, yet you ask nothing more.")
         rounds = batch["rounds"][prompt.row].as_py()
         if asked_before(value.next_question, [each["question"] for each in rounds]):
             return Fault("repeated", "That question was searched for before. Ask another, or stop.")
@@ -135,7 +141,7 @@ class Reflect(LLMStep):
             rows.append(
                 {
                     "reflection": value.reflection,
-                    "sufficient": value.sufficient,
+                    "sufficient": value.state == "answered",
                     "next_question": asks,
                     "reject": None,
                 }
@@ -161,10 +167,11 @@ def render(
 ) -> tuple[str, str]:
     """System and user text.
 
-    `notes` are the rounds as (question searched for, reflection; "" for the one to reflect on),
+    `notes` are the rounds as (question searched for, reflection), the last the one to reflect on,
     `evidence` has grade, title and text.
     """
-    asked = [quoted({"asked": about, "reflection": note}) for about, note in notes]
+    *before, (now, _) = notes
+    asked = [quoted({"asked": about, "reflection": note}) for about, note in before]
     found = [
         quoted({"n": n, **{name: item[name] for name in ("grade", "title", "text")}})
         for n, item in enumerate(evidence, 1)
@@ -172,7 +179,8 @@ def render(
     user = PROMPT.user(
         question=fenced("question", question),
         num_notes=len(asked),
-        notes="\n".join(asked),
+        notes="".join(f"{each}\n" for each in asked),
+        now=quoted(now),
         num_evidence=len(found),
         evidence="\n".join(found),
     )

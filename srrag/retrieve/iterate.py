@@ -31,14 +31,15 @@ class IterateRetrieval(Step):
     """Search at most `rounds` times per question (IRCoT; three, as in SR-RAG).
 
     The first round searches for the question itself. Each later round searches for the next
-    question that `reflect` writes after reading the `shown` best windows so far; a question with
-    sufficient evidence stops. The hits of all rounds are pooled by best score, for one rerank
+    question that `reflect` writes after reading the `shown` best windows so far, by their place in
+    their own round, so that no round hides another; a question that is answered or hopeless stops.
+    The hits of all rounds are pooled by best score, for one rerank
     against the original question. One round needs no `reflect`. `search` is the pipeline of one
     round, which writes the ranking; its other columns keep their values from the first round,
     except that `found` collects the finds of all rounds.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     search: Pipeline
     reflect: Reflect | None = None
@@ -143,7 +144,7 @@ class _Rounds:
 
     def weighed(self, rows: Ints, units: Units, shown: int) -> pa.Table:
         """What the reflection reads: the questions, their rounds, and their best windows."""
-        ids, _, offsets = unpack_hits(pa.chunked_array([self.pooled()]))
+        ids, _, offsets = unpack_hits(pa.chunked_array([self.pooled(by_place=True)]))
         best = [ids[int(offsets[r]) : int(min(offsets[r] + shown, offsets[r + 1]))] for r in rows]
         ends = np.concatenate([[0], np.cumsum([len(each) for each in best])])
         texts = units.take_evidence(pa.concat_arrays(best).to_pylist())
@@ -165,14 +166,17 @@ class _Rounds:
                 on.append(row)
         return np.array(on, np.int64)
 
-    def pooled(self) -> pa.Array:
-        """The windows of all rounds, each by its best score: HITS."""
+    def pooled(self, by_place: bool = False) -> pa.Array:
+        """The windows of all rounds, each by its best score, or best place in a round: HITS."""
         parts = self.lists["hits"]
         columns = [unpack_hits(pa.chunked_array([lists])) for _, lists in parts]
         names, keys = codes([ids for ids, _, _ in columns])
         owners = [np.repeat(r, np.diff(c[2])) for (r, _), c in zip(parts, columns, strict=True)]
         row, key = np.concatenate(owners), np.concatenate(keys)
         score = np.concatenate([scores for _, scores, _ in columns]).astype(np.float64)
+        if by_place:
+            starts = [np.repeat(ends[:-1], np.diff(ends)) for _, _, ends in columns]
+            score = np.concatenate([each - np.arange(len(each), dtype=float) for each in starts])
         order = np.lexsort((-score, key, row))
         row, key, score = row[order], key[order], score[order]
         best = np.ones(len(row), np.bool_)

@@ -216,7 +216,10 @@ def unaided(fill: Fill) -> list[Prompt]:
 
 
 def reflected(fill: Fill) -> list[Prompt]:
-    notes = [(fill("What lowers heel pain?"), fill("One trial favours strength training."))]
+    notes = [
+        (fill("What lowers heel pain?"), fill("One trial favours strength training.")),
+        (fill("Does strength training lower heel pain?"), ""),
+    ]
     system, user = ircot.render(fill(QUESTION), notes, evidence(fill))
     return [Prompt(0, "", system, user, ircot.Reflection, max_tokens=ircot.Reflect().max_tokens)]
 

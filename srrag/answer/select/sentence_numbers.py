@@ -28,6 +28,15 @@ class Cited(NamedTuple):
     invalid: int
 
 
+def titles(evidence: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """What to tell of each piece's paper: its title, or which earlier piece it is `more_of`."""
+    first: dict[str, int] = {}
+    for number, item in enumerate(evidence, 1):
+        name = item["doc_id"] or item["evidence_id"]
+        whole = first.setdefault(name, number)
+        yield {"title": item["title"]} if whole == number else {"more_of": whole}
+
+
 def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:
     """Papers for a prompt: a line that says what each is, its title as sentence 0, its sentences.
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import ExtractRule
+from srrag.answer.select.sentence_numbers import titles
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import REJECT, SNIPPETS
 from srrag.core.step import LLMStep
@@ -89,7 +90,7 @@ class FindSnippets(LLMStep):
     would quote.
     """
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -115,8 +116,10 @@ class FindSnippets(LLMStep):
                 PROMPT.user(
                     question=fenced("question", question["text"]),
                     passages="\n".join(
-                        quoted({"n": n, "title": item["title"], "text": item["text"]})
-                        for n, item in enumerate(question["evidence"], 1)
+                        quoted({"n": n, **title, "text": item["text"]})
+                        for n, (item, title) in enumerate(
+                            zip(question["evidence"], titles(question["evidence"]), strict=True), 1
+                        )
                     ),
                 ),
                 Snippets,

@@ -17,6 +17,7 @@ from srrag.answer.gate.answerable import (
 )
 from srrag.answer.select.candidates import Passage, passage_of
 from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
+from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import (
     ABSTENTION,
@@ -75,7 +76,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 18
+    version: ClassVar[int] = 19
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -121,7 +122,12 @@ class ComposeAnswer(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""
-        system = self.prompt_file.system(max_sentences=self.max_sentences)
+        system = self.prompt_file.system(
+            max_sentences=self.max_sentences,
+            max_answer=MAX_ANSWER,
+            max_evidence=MAX_EVIDENCE,
+            max_limits=MAX_LIMITS,
+        )
         return [
             Prompt(
                 row,
@@ -293,14 +299,14 @@ def _ruled(answer: CitedAnswer, question: Row, passages: Sequence[Passage]) -> C
 
 def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
     """Evidence as JSON lines; the content cannot break out of a JSON string."""
-    for number, item in enumerate(evidence, 1):
+    for number, (item, title) in enumerate(zip(evidence, titles(evidence), strict=True), 1):
         snippets = marked.get(item["evidence_id"])
         yield quoted(
             {
                 "n": number,
                 "grade": item["grade"],
                 "year": item["year"] or None,
-                "title": item["title"],
+                **title,
                 "section": item["section"],
                 "text": item["text"],
             }

@@ -15,6 +15,7 @@ from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms
 from srrag.algo.tfidf import tfidf
 from srrag.answer.select.candidates import passage_of
+from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import MAX_OPTIONS, CitedAnswer, Shown
 from srrag.answer.write.compose import ComposeAnswer
@@ -102,7 +103,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
     words: int = MAX_WORDS
@@ -233,6 +234,6 @@ def nearest(item: Row, queries: Sequence[str]) -> str:
 
 def _lines(evidence: Sequence[Row]) -> Iterator[str]:
     """Evidence as JSON lines; the content cannot break out of a JSON string."""
-    for number, item in enumerate(evidence, start=1):
+    for number, (item, title) in enumerate(zip(evidence, titles(evidence), strict=True), start=1):
         told = {"n": number, "pmid": item["pmid"], "year": item["year"] or None}
-        yield quoted(told | {"title": item["title"], "text": item["text"]})
+        yield quoted(told | title | {"text": item["text"]})

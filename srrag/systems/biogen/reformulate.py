@@ -34,7 +34,14 @@ class Reformulations(Answer):
 
     clinical: Annotated[str, Text(60, "in more formal, clinical terms")]
     patient: Annotated[str, Text(60, "direct and simple, as a patient would ask")]
-    aspect: Annotated[str, Text(60, "with one aspect in front: diagnosis, treatment or prognosis")]
+    aspect: Annotated[
+        str,
+        Text(
+            60,
+            "with one aspect in front: diagnosis, treatment or prognosis, or definition or cause "
+            "if it asks for one",
+        ),
+    ]
 
     def versions(self) -> list[str]:
         """All three in order."""

@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 class Feature(Answer):
     """Something of use for a question."""
 
-    text: Annotated[str, Text(40, "one sentence that keeps to what the summaries say")]
+    text: Annotated[str, Text(40, "one sentence that keeps to what is stated there")]
     score: Annotated[
         float,
         Field(ge=0, le=TOP_SCORE, allow_inf_nan=False),
@@ -63,8 +63,8 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "features.md", Features)
 class ExtractFeatures(LLMStep):
     """Find the features of a question's topics: one call a package of them.
 
-    The topics are put into `packages` (n_p) in an order by hash, and `condition` names what counts
-    as useful. Lost packages are left out, and if all are lost, the row is rejected.
+    The distinct topics are put into `packages` (n_p) in an order by hash, and `condition` names
+    what counts as useful. Lost packages are left out, and if all are lost, the row is rejected.
 
     By rules a feature is the best piece of each topic by the logit of `scorer`, a reranker of
     windows, and the cosine; its usefulness is 10 σ(z), with z the standardised logit plus `walk`
@@ -82,7 +82,7 @@ class ExtractFeatures(LLMStep):
         [pa.field("features", FEATURES, nullable=False), pa.field("reject", REJECT)]
     )
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown condition, or a scorer that scores no windows."""
@@ -218,9 +218,9 @@ class ExtractFeatures(LLMStep):
         return filled(batch, self.writes, made | lost)
 
     def _packages(self, topics: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-        """The topics that have a text, in order of their hash, in at most `packages` parts."""
-        shown = [each for each in topics if each["text"]]
-        shown.sort(key=lambda each: content_id(each["text"]))
+        """The topics with a text, each text once, by their hash, in at most `packages` parts."""
+        distinct = {each["text"]: each for each in topics if each["text"]}
+        shown = sorted(distinct.values(), key=lambda each: content_id(each["text"]))
         parts = [shown[n :: self.packages] for n in range(self.packages)]
         return [part for part in parts if part]
 

@@ -14,6 +14,7 @@ from srrag.core.schema import TOPICS
 from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import key
+from srrag.systems.ideprag.hyper_relations import REST
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
 from srrag.systems.ideprag.incidence import expected_visits
 
@@ -33,8 +34,8 @@ class SearchTopics(Step):
     The paper counts the visits of drawn walks; here their expectation is computed.
 
     `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which the paper lacks;
-    with 0, only visits count (Eq. 8). The first `shown` topics have their text, for a model to
-    read.
+    with 0, only visits count (Eq. 8). The first `shown` topics have their text, without a head that
+    tells no label, for a model to read.
 
     A question whose words name nothing has no topic, and so no evidence.
     """
@@ -47,7 +48,7 @@ class SearchTopics(Step):
     guide: float = 4.0
     shown: int = 60
     graph: str = "hypergraph"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     reads: ClassVar[tuple[str, ...]] = ("search_words", "query_vector")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -126,7 +127,10 @@ class SearchTopics(Step):
             likeness = graph.topic_vectors[pool].astype(np.float32) @ query
             scores *= np.exp(self.guide * np.round(likeness, _DECIMALS))
         best = np.lexsort((pool, -scores))[: self.topics]
-        texts = graph.topics["text"].take(pa.array(pool[best[: self.shown]])).to_pylist()
+        top = graph.topics.take(pa.array(pool[best[: self.shown]]))
+        heads = graph.entities["name"].take(top["entity"]).to_pylist()
+        told = zip(top["text"].to_pylist(), heads, strict=True)
+        texts = [text.removeprefix(f"{head}: {REST}. ") for text, head in told]
         texts += [""] * (len(best) - len(texts))
         return [
             {"topic": t, "text": told, "visits": visit, "score": score}

@@ -420,3 +420,16 @@ def test_a_plan_an_observation_or_a_pooled_analysis_is_no_trial(
     title: str, text: str, expected: str
 ) -> None:
     assert grade(title, text)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "grade"),
+    [
+        ("Epoetin before knee revision", "## Abstract\n\nMethods. Eighty-one patients were compared in this retrospective review. Results. Transfusion was lower (1 : 2). Conclusions. It may help. A randomized study may be warranted.", "D"),
+        ("Waiting for surgery: a nested, qualitative study", "## Methods\n\nA qualitative study nested within a pilot randomized controlled trial. Patients randomized to the intervention were interviewed.", "E"),
+        ("Injections in knee arthritis: a multicenter prospective study", "## Methods\n\nThis was an open study. All received three injections.\n\n## Conclusion\n\nThis should be confirmed in a randomized controlled study.", "D"),
+    ],
+)  # fmt: skip
+def test_a_trial_that_is_named_is_not_the_study_itself(title: str, text: str, grade: str) -> None:
+    found = grade_by_rules(title, text)
+    assert found is not None and found.grade == grade

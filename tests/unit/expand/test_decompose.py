@@ -10,6 +10,7 @@ import yaml
 from srrag.core.ontology import Ontology
 from srrag.core.spec import build
 from srrag.core.step import Place
+from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition
 from srrag.expand.picot_anchors import FindAnchors
 from srrag.llm.completion import read
@@ -162,3 +163,14 @@ def test_what_was_rejected_before_is_not_asked() -> None:
     table = with_reject(anchored(QUESTION))
     assert STEP.prompts(table) == []
     assert by_rules(STEP, table)[0]["reject"]["stage"] == "before"
+
+
+def test_every_relation_that_the_prompt_lists_may_be_named(tmp_path: Path) -> None:
+    (prompt,) = DecomposeQuestion(ontology=ontology(), engine=HttpEngine(model="m")).prompts(
+        anchored(QUESTION)
+    )
+    _, relations, _ = prompt.system.split("Schema\n")[1].split("\n\n", 2)
+    listed = {line.split(":")[0].removeprefix("- ") for line in relations.splitlines()[1:]}
+    assert "reduces" in listed and listed <= set(dict(prompt.enums)["SubQuestion.types"])
+    row = asked(QUESTION, tmp_path, reply(("triple", "What reduces pain?", ["reduces"])))
+    assert row["subquestions"][0]["types"] == ["reduces"]

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from srrag.engine.openai.engine import HttpEngine
-from srrag.expand.hyde import NUM_PASSAGES, TEMPERATURE, WriteHyde
+from srrag.expand.hyde import NUM_PASSAGES, TEMPERATURE, HydePassages, WriteHyde
 from tests.unit.expand.asking import anchored, by_rules, scripted, with_reject
 
 QUESTION = "Do night splints reduce pain in adults with heel pain after 6 weeks?"
@@ -41,3 +42,9 @@ def test_what_was_rejected_before_is_not_asked() -> None:
     table = with_reject(anchored(QUESTION, **ANCHORS))
     assert WriteHyde(engine=HttpEngine(model="m")).prompts(table) == []
     assert by_rules(WriteHyde(), table)[0]["reject"]["stage"] == "before"
+
+
+def test_the_example_is_as_long_as_is_asked_and_has_no_number() -> None:
+    passages = HydePassages.model_validate(HydePassages.example).passages
+    assert all(5 <= len(re.findall(r"\w{2,}\.", each)) <= 8 for each in passages)
+    assert all(len(each.split()) >= 35 and not re.search(r"\d", each) for each in passages)

@@ -63,9 +63,11 @@ class Bridging:
 
 def reflected(shown: str) -> Completion:
     known = [asks for text, asks in BRIDGES.items() if text in shown.casefold()]
-    left = [each for each in known if f'"asked":"{each}"' not in shown.replace('": "', '":"')]
+    left = [each for each in known if f'"{each}"' not in shown]
     value = Reflection(
-        reflection=f"Known: {known}", sufficient=not left, next_question=next(iter(left), "")
+        reflection=f"Known: {known}",
+        state="open" if left else "answered",
+        next_question=next(iter(left), ""),
     )
     return read(value.model_dump_json(), Reflection)
 
@@ -116,7 +118,7 @@ def test_a_question_that_is_answered_drops_out_and_others_go_on(place: Place) ->
 
 
 def test_a_repeated_question_ends_the_rounds(place: Place) -> None:
-    again = Reflection(reflection="Open.", sufficient=False, next_question=QUESTION.upper())
+    again = Reflection(reflection="Open.", state="open", next_question=QUESTION.upper())
     (row,) = found_by(step(), place, Bridging(read(again.model_dump_json(), Reflection)))
     assert len(row["rounds"]) == 1
     assert row["reject"] is None
@@ -178,9 +180,20 @@ def test_settings_that_cannot_work(fields: dict[str, Any]) -> None:
 def test_check_asks_for_a_new_question() -> None:
     table = pa.table({"rounds": [[{"question": "Knee pain?"}]]})
     prompt = Prompt(0, "reflect", "", "", Reflection)
-    reflection = Reflection(reflection="x", sufficient=False, next_question="knee  pain")
+    reflection = Reflection(reflection="x", state="open", next_question="knee  pain")
     assert Reflect().check(table, prompt, reflection).kind == "repeated"  # type: ignore[union-attr]
     reflection.next_question = ""
     assert Reflect().check(table, prompt, reflection).kind == "no_question"  # type: ignore[union-attr]
-    reflection.sufficient = True
+    reflection.state = "hopeless"
     assert Reflect().check(table, prompt, reflection) is None
+
+
+def test_no_round_hides_what_another_found(place: Place) -> None:
+    search = Pipeline(rank=(SearchSparse(k=4, into="hits"),))
+    on = Reflection(reflection="", state="open", next_question="kappamin Marlow organ biopsies")
+    client = Bridging(read(on.model_dump_json(), Reflection))
+    made = replace(step(shown=2), search=search)
+    found_by(made, place, client, ("Do ankle sprains heal like the tissue of an organ?",))
+    first, second, *_ = client.shown
+    assert "Report four" in first
+    assert "Report four" in second and "Report two" in second

@@ -1,6 +1,6 @@
 from typing import Any
 
-from srrag.answer.select.sentence_numbers import cited, paper_lines
+from srrag.answer.select.sentence_numbers import cited, paper_lines, titles
 from srrag.core.schema import EVIDENCE, empty_value
 
 BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}
@@ -62,3 +62,14 @@ def test_a_range_names_each_of_its_sentences() -> None:
 def test_bad_numbers_cost_themselves() -> None:
     wrong = ["1.6", "3.1", "0.1", "one", "", "1.1-1.900", "99"]
     assert cited(["1.2", *wrong], papers()) == (*cited(["1.2"], papers())[:2], len(wrong))
+
+
+def test_the_title_of_a_paper_is_told_once() -> None:
+    first, other = ({**each, "doc_id": each["title"]} for each in papers())
+    assert list(titles([first, other, first, *papers()])) == [
+        {"title": "Laser"},
+        {"title": "Casts: study protocol"},
+        {"more_of": 1},
+        {"title": "Laser"},
+        {"title": "Casts: study protocol"},
+    ]

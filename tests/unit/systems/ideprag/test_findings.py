@@ -114,3 +114,12 @@ def test_a_score_beyond_the_scale_costs_its_feature(score: int, tmp_path: Path) 
     assert [(each["text"], each["score"]) for each in made["features"]] == [
         ("Aspirin treats fever.", 9.0)
     ]
+
+
+def test_a_text_of_several_topics_is_shown_once() -> None:
+    texts = ["Aspirin lowers fever.", "Rest helps.", "Aspirin lowers fever."]
+    topics = [{"topic": n, "text": x, "visits": 1.0, "score": 1.0} for n, x in enumerate(texts)]
+    walked = questions("Which drug?").append_column("topics", pa.array([topics], TOPICS))
+    step = ExtractFeatures(engine=HttpEngine(model="m"), scorer=RerankBiEncoder())
+    (prompt,) = step.prompts(walked)
+    assert prompt.user.count("Aspirin lowers fever.") == 1 and "Rest helps." in prompt.user

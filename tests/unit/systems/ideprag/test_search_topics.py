@@ -62,6 +62,7 @@ def test_a_walk_stays_among_what_its_entities_are_named_with(at: Place) -> None:
     reached = {names[graph.topics["entity"][t["topic"]].as_py()] for t in row["topics"]}
     assert reached == {"Aspirin", "Fever"}, "exercise shares no evidence with them"
     assert all(t["text"] for t in row["topics"])
+    assert not any(": general. " in t["text"] for t in row["topics"])
     hidden = found(replace(PLAIN, shown=1, topics=2), at, ("?", ["aspirin"]))[0]["topics"]
     assert [bool(t["text"]) for t in hidden] == [True, False]
 
