@@ -14,8 +14,11 @@ from srrag.core.step import Place
 from srrag.storage.lookup import Lookup
 from srrag.storage.mirror import pull_build
 
+COPY, DELETED = "copy", "deleted"
+
 STANDINGS: Mapping[str, str] = {
-    "deleted": "deleted from the database",
+    COPY: "the same paper as another document",
+    DELETED: "deleted from the database",
     "retracted": "retracted",
     "concern": "under an expression of concern",
     "superseded": "superseded by a later version",
@@ -28,8 +31,8 @@ STANDINGS: Mapping[str, str] = {
 }
 """Each standing in words, the gravest first; of several, the gravest counts."""
 
-HIDDEN = frozenset(["deleted", "retracted"])
-"""Standings that no answer cites, unless the user asks to see them."""
+HIDDEN = frozenset([DELETED, "retracted"])
+"""Standings that no answer cites, unless the user asks to see them; of a copy none speaks."""
 
 UNKNOWN = ""
 """The standing of all papers of a build without the stage `standing`."""

@@ -1,4 +1,7 @@
-"""The files in a .gz, .zip or .tar(.gz), read one by one; nothing is written to the disk."""
+"""The files in a .gz, .zip or .tar(.gz), read one by one; nothing is written to the disk.
+
+A .gz within them is unpacked too, an archive within them is not.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,23 @@ def members(file: Path, most: int) -> Iterator[tuple[str, bytes]]:
         for name, stream in _streams(file):
             if _HIDDEN.search(name):
                 continue
-            body = stream.read(most + 1)
+            packed = name.lower().endswith(".gz") and not isinstance(stream, gzip.GzipFile)
+            shown, body = _unpacked(name, stream, most) if packed else (name, stream.read(most + 1))
             total += len(body)
             if total > MAX_BYTES:
                 raise Unparsable("too_large", f"over {MAX_BYTES} bytes unpacked")
-            yield name, body
+            yield shown, body
     except _BROKEN_OR_FOREIGN as error:
         detail = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unparsable("broken_archive", detail) from error
+
+
+def _unpacked(name: str, stream: IO[bytes], most: int) -> tuple[str, bytes]:
+    """Unpack a .gz; a broken one keeps its suffix, which the reader refuses, alone."""
+    try:
+        return name[: -len(".gz")], gzip.GzipFile(fileobj=stream).read(most + 1)
+    except _BROKEN:
+        return name, b""
 
 
 def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from srrag.core.spec import place_field
@@ -20,6 +21,7 @@ _OPEN = re.compile(rb"<(PubmedArticle|PubmedBookArticle)(?=[\s>])")
 _DELETED_OPEN = b"<DeleteCitation"
 _DELETED_CLOSE = b"</DeleteCitation>"
 _PMID = re.compile(rb"<PMID\b[^<>]{0,40}>\s{0,9}(\d{1,12})\s{0,9}</PMID>")
+_READ, _CHECKSUMS = (".xml", ".xml.gz"), (".md5",)
 _LONGEST_TAG = len(b"</PubmedBookArticle>")
 _BLOCK_BYTES = 1 << 20
 _RATIO_FLOOR_BYTES = 1 << 24
@@ -37,12 +39,13 @@ class ReadPubmed:
     """Articles of .xml.gz and .xml files: one file, or a folder and its subfolders.
 
     The reader only cuts files at <PubmedArticle> and <PubmedBookArticle>, in blocks, and parses
-    nothing, so a broken article costs only itself and no entity is ever expanded. A file without
-    either becomes a refusal. Decompression stops with a refusal at `max_file_bytes` out, or at
-    `max_ratio` times the bytes read once 16 MiB are out. Files are read in descending order of
-    name, because PubMed's later files revise earlier articles and the first record of an id is
-    kept. An article that DeleteCitation names, in its own file or a later one, becomes a refusal
-    "deleted"; each file is passed over once to find these lists.
+    nothing, so a broken article costs only itself and no entity is ever expanded. A file
+    without either, or of another suffix than these and .md5, becomes a refusal. Decompression
+    stops with a refusal at `max_file_bytes` out, or at `max_ratio` times the bytes read once 16
+    MiB are out. Files are read in descending order of name, because PubMed's later files revise
+    earlier articles and the first record of an id is kept. An article that DeleteCitation
+    names, in its own file or a later one, becomes a refusal "deleted"; each file is passed over
+    once to find these lists.
     """
 
     path: str = place_field()
@@ -55,11 +58,13 @@ class ReadPubmed:
         """Check the path now, then yield one record for each article."""
         root = resolve(self.path)
         entries = [root] if root.is_file() else list(walk(root))
-        files = [file for file in entries if file.name.endswith((".xml", ".xml.gz"))]
+        files = [file for file in entries if file.name.endswith(_READ)]
         if not files:
             raise ValueError(f"{self.path}: no .xml or .xml.gz file")
+        others = [file for file in entries if not file.name.endswith((*_READ, *_CHECKSUMS))]
         files.sort(key=lambda file: (file.name, file), reverse=True)
-        return unique(self._records(files, root))
+        refused = (_other(relative_name(file, root)) for file in others)
+        return unique(chain(self._records(files, root), refused))
 
     def _records(self, files: list[Path], root: Path) -> Iterator[RawRecord]:
         gone: dict[str, str] = {}
@@ -151,6 +156,11 @@ def cut_articles(blocks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
 
 def _pmids(text: bytes) -> Iterator[str]:
     return (found[1].decode("ascii") for found in _PMID.finditer(text))
+
+
+def _other(name: str) -> RawRecord:
+    detail = f"{name}: no .xml or .xml.gz; corpus=folder reads other formats"
+    return refusal(name, "", "unsupported_format", detail)
 
 
 def _without(record: RawRecord, deleted_in: str) -> RawRecord:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
-from srrag.core.standing import STANDINGS
+from srrag.core.standing import COPY, STANDINGS
 from srrag.corpus.notices import Notice
 from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
 from srrag.storage.atomic_write import commit_json
@@ -76,9 +76,10 @@ def _sorted(notices: Iterable[Notice]) -> list[tuple[str, str, str]]:
 
 def _plain(path: Path, line: int, row: Mapping[str, str]) -> Iterator[Notice]:
     standing = row["standing"].strip().lower()
-    if standing not in STANDINGS or standing == "ok":
-        known = ", ".join(name for name in STANDINGS if name != "ok")
-        raise UsageError(f"statuses={path}:{line}: standing {standing!r} is none of {known}")
+    known = [name for name in STANDINGS if name not in ("ok", COPY)]
+    if standing not in known:
+        detail = f"standing {standing!r} is none of {', '.join(known)}"
+        raise UsageError(f"statuses={path}:{line}: {detail}")
     found = [name for name in _abouts(row, "pmid", "doi", "pmcid", "source_id") if name]
     if not found:
         raise UsageError(f"statuses={path}:{line}: the row names no paper")

@@ -8,13 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.standing import grave_first, of_title, of_types
+from srrag.core.standing import COPY, DELETED, grave_first, of_title, of_types
 from srrag.core.step import Build, Place
+from srrag.index.works import find_works, id_columns
 from srrag.storage.atomic_write import read_json, write_parquet
 from srrag.storage.lookup import write_lookup
 from srrag.storage.read_live import read_live
@@ -30,7 +32,6 @@ SAYINGS = pa.schema(
 _DOCUMENTS = ("doc_id", "source_id", "pmid", "title", "metadata")
 _TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)"
 _TELLING_METADATA = r"(?i)retract|concern|preprint|erratum"
-_OTHER_IDS = {"doi": r'"doi": "(?P<id>[^"]+)"', "pmcid": r'"pmcid": "(?P<id>[^"]+)"'}
 _ARTICLE_TYPES = {
     "retraction": "retraction_notice",
     "partial-retraction": "retraction_notice",
@@ -39,17 +40,26 @@ _ARTICLE_TYPES = {
     "preprint": "preprint",
 }
 
+WITHOUT_ID = "without_id"
+"""The figure that counts documents without PMID, PMCID and DOI, of which no notice can speak."""
+
 Saying = tuple[str, str, str]
 """(standing, link, said_by)."""
+Who = tuple[str, str]
+"""(doc_id, source_id)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildStanding(Build):
     """Writes `standing.parquet`: the gravest standing of each document, and the paper that says it.
 
+    Of a work that several documents hold (`srrag.index.works`) the richest text stands for all: it
+    has the statements about any of them, and the others are its copies.
     `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.statuses`), "" for
     none. A changed list repeats this build alone.
     """
+
+    version: ClassVar[int] = 2
 
     statuses: str = ""
     notices: str = "notices"
@@ -59,7 +69,7 @@ class BuildStanding(Build):
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
         """Join statements and documents by id; raises ValueError if the root lacks the list."""
-        said: dict[tuple[str, str], list[Saying]] = defaultdict(list)
+        said: dict[Who, list[Saying]] = defaultdict(list)
         abouts: dict[str, list[Saying]] = defaultdict(list)
         for table in read_live(inputs[self.notices], ("doc_id", "source_id", "about", *_SAID)):
             for row in table.to_pylist():
@@ -74,12 +84,16 @@ class BuildStanding(Build):
         for table in read_live(inputs[self.documents], _DOCUMENTS):
             for doc_id, source_id, saying in _of_documents(table, abouts):
                 said[doc_id, source_id].append(saying)
+        gone = {doc_id for (doc_id, _), told in said.items() if _gravest(told)[0] == DELETED}
+        works, without_id = find_works(inputs[self.documents], gone)
+        for work in works:
+            _spread(said, work)
         rows = sorted((*who, *_gravest(sayings)) for who, sayings in said.items())
         columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
         table = pa.table(columns, schema=SAYINGS) if rows else SAYINGS.empty_table()
         write_parquet(table, out / "standing.parquet")
         write_lookup(table["doc_id"].to_pylist(), out, "standing")
-        return dict(Counter(table["standing"].to_pylist()))
+        return {**Counter(table["standing"].to_pylist()), WITHOUT_ID: without_id}
 
     def _listed(self, at: Place) -> list[list[str]]:
         if not self.statuses:
@@ -105,18 +119,28 @@ def _gravest(sayings: Sequence[Saying]) -> Saying:
     return min(sayings, key=lambda each: (grave_first(each[0]), not each[1], each))
 
 
+def _spread(said: dict[Who, list[Saying]], work: Sequence[Who]) -> None:
+    """Give the richest text what is said of its copies, but for what one version alone is."""
+    names = {_name(source_id) for _, source_id in work}
+    richest, *copies = work
+    for copy in copies:
+        told = said.pop(copy, [])
+        said[richest] += [s for s in told if s[0] != "preprint" and s[1] not in names]
+        said[copy] = [(COPY, _name(richest[1]), "text")]
+    if not said[richest]:
+        del said[richest]
+
+
 def _of_documents(
     table: pa.Table, abouts: Mapping[str, Sequence[Saying]]
 ) -> Iterator[tuple[str, str, Saying]]:
     """Yield (doc_id, source_id, statement) of documents, by their ids, titles and types."""
-    named = [(f"pmid:{pmid}", row) for row, pmid in _among(table["pmid"], _ids(abouts, "pmid"))]
-    listed = _among(table["source_id"], _ids(abouts, "source_id"))
-    named += [(f"source_id:{source_id}", row) for row, source_id in listed]
-    for kind, pattern in _OTHER_IDS.items():
-        if wanted := _ids(abouts, kind):
-            found = pc.struct_field(pc.extract_regex(table["metadata"], pattern), "id")
-            cased = pc.utf8_lower(found) if kind == "doi" else pc.utf8_upper(found)
-            named += [(f"{kind}:{value}", row) for row, value in _among(cased, wanted)]
+    columns = [("source_id", table["source_id"]), *id_columns(table)]
+    named = [
+        (f"{kind}:{value}", row)
+        for kind, column in columns
+        for row, value in _among(column, _ids(abouts, kind))
+    ]
     doc_ids, source_ids = table["doc_id"], table["source_id"]
     for about, row in named:
         for saying in abouts[about]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from srrag.core.errors import UsageError
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE
-from srrag.core.standing import Standings
+from srrag.core.standing import COPY, Standings
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
@@ -57,6 +57,7 @@ def synthesis_of(store: Store, build: str, question: str) -> Synthesis:
             row["text"], told=told.get(row["doc_id"], {}),
         )
         for row, status in zip(documents, states, strict=True)
+        if status != COPY
     }  # fmt: skip
     long = read_abbreviations(folders["abbreviations"]) if "abbreviations" in folders else {}
     with few_texts():

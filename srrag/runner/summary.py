@@ -127,9 +127,12 @@ def readable(summary: Mapping[str, Any]) -> str:
             + (f": {growth['elements']}" if growth["accepted"] else "")
             + f"; {summary['schema_report']}"
         )
-    if standing := summary["figures"].get("standing"):
+    if standing := dict(summary["figures"].get("standing", {})):
+        without_id = standing.pop("without_id", None)  # a build before 0.2 lacks it
         told = (f"{name.replace('_', ' ')} {n:,}" for name, n in standing.items() if name != "ok")
         lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
+        if without_id is not None:
+            lines.append(f"  papers without PMID, PMCID or DOI: {without_id:,}")
     for title in ("grades", "entity_types", "attribute_types"):
         if not (counts := summary.get(title)):
             continue

@@ -10,7 +10,7 @@ import pyarrow as pa
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, with_columns
 from srrag.core.schema import EVIDENCE, LEFT_OUT
-from srrag.core.standing import HIDDEN, Standings
+from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units
 
@@ -170,7 +170,7 @@ def fill_quota(
 
 
 def _rankings(batch: pa.Table, windows: Windows, known: Standings) -> list[list[Hit]]:
-    """The hits of each question, best first."""
+    """The hits of each question, best first, without those of a copy of a paper."""
     found = batch["hits"].to_pylist()
     rankings = [sorted(hits or (), key=lambda hit: hit["rank"]) for hits in found]
     flat = [hit for hits in rankings for hit in hits]
@@ -178,7 +178,8 @@ def _rankings(batch: pa.Table, windows: Windows, known: Standings) -> list[list[
     columns = (said["parent_id"].to_pylist(), said["grade"].to_pylist())
     told = zip(flat, *columns, *known.find(said["doc_id"].to_pylist()), strict=True)
     hits = iter([Hit(hit["unit_id"], hit["score"], *rest) for hit, *rest in told])
-    return [[next(hits) for _ in ranking] for ranking in rankings]
+    blocks = [[next(hits) for _ in ranking] for ranking in rankings]
+    return [[hit for hit in block if hit.standing != COPY] for block in blocks]
 
 
 def _item(hit: Hit, unit: Row) -> Row:

@@ -16,7 +16,7 @@ from srrag.core.hits import unpack_hits
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row
 from srrag.core.schema import EVIDENCE, LEFT_OUT
-from srrag.core.standing import HIDDEN, Standings
+from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 from srrag.reading.prose import section_role
@@ -110,7 +110,7 @@ class GatherPapers(Step):
             if len(block) == self.k:
                 break
             work = (" ".join(head["title"].lower().split()), head["year"])
-            if work[0] and work in works:
+            if standing == COPY or (work[0] and work in works):
                 continue
             head |= {"standing": standing, "standing_link": link}
             if self.status == "hide" and (

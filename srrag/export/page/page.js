@@ -297,7 +297,7 @@ function tally(grades) {
       `${several(count, "document")}`)));
 }
 const STANDINGS = {
-  deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
+  copy: "Another copy", deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
   superseded: "Superseded", corrected: "Corrected", preprint: "Preprint",
   retraction_notice: "Retraction notice", concern_notice: "Notice of concern",
   correction_notice: "Correction notice",

@@ -125,7 +125,7 @@ function card(item, cited, reply, side) {
 }
 
 const STANDINGS = {
-  deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
+  copy: "Another copy", deleted: "Deleted", retracted: "Retracted", concern: "Expression of concern",
   superseded: "Superseded", corrected: "Corrected", preprint: "Preprint",
   retraction_notice: "Retraction notice", concern_notice: "Notice of concern",
   correction_notice: "Correction notice",

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from srrag.core.ids import evidence_id
 from srrag.core.schema import EVIDENCE, LEFT_OUT
-from srrag.core.standing import HIDDEN, Standings
+from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 
@@ -100,6 +100,8 @@ class GatherDocuments(Step):
             if self.k and len(kept) == self.k:
                 break
             unit = known.units[hit["unit_id"]]
+            if unit["standing"] == COPY:
+                continue
             if self.status == "hide" and unit["standing"] in HIDDEN:
                 told = {item.name: unit[item.name] for item in LEFT_OUT.value_type}
                 gone.setdefault(unit["doc_id"], told)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from srrag.core.ids import evidence_id
 from srrag.core.schema import EVIDENCE, LEFT_OUT
-from srrag.core.standing import HIDDEN, Standings
+from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
@@ -87,7 +87,7 @@ class SelectFindings(Step):
             if len(kept) == self.k:
                 break
             size = len(row["text"].split())
-            if row["text"] in kept or words + size > self.words:
+            if said == COPY or row["text"] in kept or words + size > self.words:
                 continue
             item = _evidence(row, window, ranked[n]["score"], said, link)
             if said in HIDDEN and self.status == "hide":

@@ -144,6 +144,8 @@ def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
         archive.writestr("in/one.md", "Walking helps knees.")
         archive.writestr("__MACOSX/in/._one.md", "x")
         archive.writestr("in/two.exe", "MZ")
+        archive.writestr("in/two.md.gz", gzip.compress(b"Rest helps knees."))
+        archive.writestr("in/cut.md.gz", gzip.compress(b"Rest helps knees.")[:-9])
     with tarfile.open(tmp_path / "h.tar.gz", "w:gz") as tar:
         info = tarfile.TarInfo("../paper.txt")
         info.size = 11
@@ -164,6 +166,8 @@ def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
         ("f.xml:1", "7", ""),
         ("g.zip/in/one.md", "g.zip/in/one.md", ""),
         ("g.zip/in/two.exe", "g.zip/in/two.exe", "unsupported_format"),
+        ("g.zip/in/two.md", "g.zip/in/two.md", ""),
+        ("g.zip/in/cut.md.gz", "g.zip/in/cut.md.gz", "unsupported_format"),
         ("h.tar.gz/../paper.txt", "h.tar.gz/../paper.txt", ""),
         ("i.zip", "i.zip", "broken_archive"),
         ("j.txt", "j.txt", ""),

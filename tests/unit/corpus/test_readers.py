@@ -284,11 +284,14 @@ def baseline(*articles: str) -> bytes:
 def test_pubmed_cuts_files_at_articles_newest_file_first(tmp_path: Path) -> None:
     (tmp_path / "pubmed26n0001.xml.gz").write_bytes(gzip.compress(baseline(article(1), article(2))))
     (tmp_path / "pubmed26n0002.xml").write_bytes(baseline(article(2, "revised")))
+    (tmp_path / "pubmed26n0002.xml.gz.md5").write_text("0")
+    (tmp_path / "export.nbib").write_text("PMID- 3")
     records = list(ReadPubmed(path=str(tmp_path)).scan())
     assert [(r.source, r.source_id, r.reason) for r in records] == [
         ("pubmed26n0002.xml:1", "2", ""),
         ("pubmed26n0001.xml.gz:1", "1", ""),
         ("pubmed26n0001.xml.gz:2", "2", "duplicate_id"),
+        ("export.nbib", "export.nbib", "unsupported_format"),
     ]
     assert b"revised" in records[0].body
 

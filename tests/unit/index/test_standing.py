@@ -40,27 +40,38 @@ def written(tmp_path: Path, name: str, rows: list[dict[str, object]], schema: pa
 
 
 def built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: list[Notice] | None = None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listed: list[Notice] | None = None,
+    docs: dict[str, dict[str, str]] = DOCS,
 ) -> dict[str, tuple[str, str]]:
-    """Standing and link by source id, as a search sees it."""
+    """Standing and link by source id, as a search sees it; each document lies in its own part."""
     monkeypatch.setattr("srrag.storage.read_live.check_part", lambda path: None)
-    documents = [{"doc_id": content_id(n), "source_id": n, **row} for n, row in DOCS.items()]
+    documents = [{"doc_id": content_id(n), "source_id": n, **row} for n, row in docs.items()]
     notes = [
         {"doc_id": content_id(n), "source_id": n, "about": about, "standing": standing,
          "link": link, "said_by": "pubmed"} for n, about, standing, link in NOTES
     ]  # fmt: skip
     inputs = {
-        "documents": [written(tmp_path, "documents", documents, DOCUMENTS)],
+        "documents": [
+            written(tmp_path, f"documents-{n}", [each], DOCUMENTS)
+            for n, each in enumerate(documents)
+        ],
         "notices": [written(tmp_path, "notices", notes, NOTICES)],
     }
     store = Store(tmp_path / "root")
     name = keep_statuses(store, listed) if listed else ""
     out = tmp_path / "out"
     out.mkdir()
-    BuildStanding(statuses=name).build(inputs, out, Place(root=store.root))
+    figures = BuildStanding(statuses=name).build(inputs, out, Place(root=store.root))
+    ids = ("doi", "pmcid")
+    assert figures["without_id"] == sum(
+        not row.get("pmid") and not any(f'"{kind}"' in row.get("metadata", "") for kind in ids)
+        for row in docs.values()
+    )
     monkeypatch.setattr("srrag.core.standing.pull_build", lambda folder: folder)
-    found = Standings(out).find([content_id(n) for n in (*DOCS, "8")])
-    return dict(zip((*DOCS, "8"), zip(*found, strict=True), strict=True))
+    found = Standings(out).find([content_id(n) for n in (*docs, "8")])
+    return dict(zip((*docs, "8"), zip(*found, strict=True), strict=True))
 
 
 def test_the_gravest_statement_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +106,54 @@ def test_a_list_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_without_the_stage_nothing_is_known() -> None:
     assert Standings.of(Place()).find(["a" * 32]) == ([""], [""])
+
+
+BODY = " ".join(f"word{n} of the trial" for n in range(90))
+LONG = " ".join(f"line{n} of the trial" for n in range(900))
+COPIES = {
+    "a.pdf": {"source": "a.pdf", "text": f"{BODY} page 1", "metadata": '{"doi": "10.1/A"}'},
+    "a.xml": {"source": "a.xml", "text": BODY, "metadata": '{"doi": "10.1/a", "pmcid": "PMC7"}'},
+    "71": {"pmid": "71", "text": BODY[:200], "metadata": '{"pmcid": "PMC7"}'},
+    "b.md": {"text": "Other words share the DOI of the paper that they comment on.",
+             "metadata": '{"doi": "10.1/a"}'},
+    "c.md": {"text": BODY},
+    "full": {"text": LONG, "metadata": '{"doi": "10.1/c", "article_type": "preprint"}'},
+    "abstract": {"text": LONG[:400], "metadata": '{"doi": "10.1/c"}'},
+}  # fmt: skip
+
+
+def test_the_richest_text_of_a_work_stands_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = ("copy", "a.xml")
+    assert built(tmp_path, monkeypatch, docs=COPIES) == {
+        "a.xml": ("ok", ""),
+        "a.pdf": copy,
+        "71": copy,
+        "b.md": ("ok", ""),
+        "c.md": ("ok", ""),
+        "full": ("preprint", ""),
+        "abstract": ("copy", "full"),
+        "8": ("concern_notice", "pmid:1"),
+    }
+
+
+def test_what_is_said_of_a_copy_holds_for_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [Notice("pmid:71", "retracted", "pmid:72", "list")]
+    found = built(tmp_path, monkeypatch, listed, COPIES)
+    assert found["a.xml"] == ("retracted", "pmid:72")
+    assert found["a.pdf"] == found["71"] == ("copy", "a.xml")
+
+
+@pytest.mark.parametrize("gone", ["forgotten", "deleted"])
+def test_without_the_richest_text_the_next_one_stands(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = {n: row for n, row in COPIES.items() if n != "a.xml" or gone == "deleted"}
+    listed = [Notice("source_id:a.xml", "deleted", "", "list")] if gone == "deleted" else None
+    left["71"] = left["71"] | {"metadata": '{"doi": "10.1/a"}'}
+    found = built(tmp_path, monkeypatch, listed, left)
+    assert (found["a.pdf"], found["71"]) == (("ok", ""), ("copy", "a.pdf"))
+    assert gone == "forgotten" or found["a.xml"] == ("deleted", "")

@@ -204,6 +204,18 @@ def test_show_takes_them_with_their_mark() -> None:
         SelectEvidence(status="some")
 
 
+@pytest.mark.parametrize("status", ["hide", "show"])
+def test_a_copy_of_a_paper_is_neither_taken_nor_named(status: str) -> None:
+    class Copied(Told):
+        def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+            return ["copy" if n == "doc_id 2" else "ok" for n in doc_ids], ["w1"] * len(doc_ids)
+
+    step = SelectEvidence(k=2, max_per_chunk=4, status=status)
+    row = step.bind(ThreeChunks(), Copied())(questions([2, 1, 8])).to_pylist()[0]
+    assert [each["unit_id"] for each in row["evidence"]] == ["w1", "w8"]
+    assert row["left_out"] == []
+
+
 def test_a_superseded_paper_gives_way_to_its_later_version_alone() -> None:
     run = SelectEvidence(k=3, max_per_chunk=4).bind(ThreeChunks(), Told())
     both, alone, noticed = run(questions([5, 7, 2], [5, 2], [5, 6, 7])).to_pylist()
