@@ -63,7 +63,7 @@ class GradeDocuments(LLMStep):
     ungraded.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

@@ -63,8 +63,16 @@ RULES: tuple[Rule, ...] = (
         "E",
         "title",
         r"\b(?:study|trial|review) protocols?\b|[:.–-] (?:an? )?protocol\b"
-        r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w-]+ ){0,8}(?:trial|study|review)\b"
+        r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w()-]+ ){0,10}(?:trial|study|review)\b"
         r"|\bdesign and rationale\b|\brationale and (?:study )?design\b",
+    ),
+    _rule(
+        "protocol_methods",
+        "E",
+        "methods",
+        r"\bwill be (?:randomi[sz]ed|randomly (?:assigned|allocated|divided)|recruited|enrolled)\b"
+        r"|\bthis is a (?:study )?protocol (?:for|of)\b"
+        r"|\bmethods?/design\b",  # the heading of BMC's protocols
     ),
     _rule(
         "review_title",
@@ -118,10 +126,18 @@ RULES: tuple[Rule, ...] = (
         r"\b(?:cohort|observational) (?:study|analysis)\b",
     ),
     _rule(
+        "qualitative_methods",
+        "E",
+        "methods",
+        r"\bphenomenological (?:study|design|approach)\b"
+        r"|\bqualitative (?:descriptive )?(?:study|design|approach)\b",
+    ),
+    _rule(
         "observational_study",
         "D",
         "methods",
-        r"\bobservational,? (?![\w, ]{0,12}cross-section)(?:[\w-]+,? ){0,2}(?:study|cohort)\b",
+        r"\bretrospective (?:chart |case )?review\b"
+        r"|\bobservational,? (?![\w, ]{0,12}cross-section)(?:[\w-]+,? ){0,2}(?:study|cohort)\b",
     ),
     _rule(
         "quasi_experiment_methods",
@@ -186,6 +202,7 @@ DECISIVE_RULES = frozenset(
     [
         "guideline_title",
         "protocol_title",
+        "protocol_methods",
         "review_title",
         "trial_title",
         "review_methods",

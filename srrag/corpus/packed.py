@@ -41,8 +41,10 @@ def members(file: Path, most: int) -> Iterator[tuple[str, bytes]]:
         for name, stream in _streams(file):
             if _HIDDEN.search(name):
                 continue
-            packed = name.lower().endswith(".gz") and not isinstance(stream, gzip.GzipFile)
-            shown, body = _unpacked(name, stream, most) if packed else (name, stream.read(most + 1))
+            if name.lower().endswith(".gz") and not isinstance(stream, gzip.GzipFile):
+                shown, body = _unpacked(name, stream, most)
+            else:
+                shown, body = name, stream.read(most + 1)
             total += len(body)
             if total > MAX_BYTES:
                 raise Unparsable("too_large", f"over {MAX_BYTES} bytes unpacked")
