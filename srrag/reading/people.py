@@ -126,6 +126,12 @@ def contradiction(asked: list[Trait], title: str, text: str) -> Trait | None:
     return None
 
 
+def meet(kind: str, asked: str, told: str) -> bool | None:
+    """Whether what two texts tell of a trait can hold of one person; None if either is silent."""
+    both = _traits(kind, asked), _traits(kind, told)
+    return _any_meet(*both) if all(both) else None
+
+
 def _any_meet(asked: list[Trait], told: list[Trait]) -> bool:
     return any(_meet(a, b) for a in asked for b in told)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
 from srrag.synthesis.effects import Effect
+from srrag.synthesis.fit import Fit
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.pooling import PooledEffect
 
@@ -36,6 +37,7 @@ class Domain:
 def argue(
     made: Comparison,
     pooled: Mapping[str, PooledEffect],
+    fits: Mapping[str, Sequence[Fit]],
     parts: Parts,
     announced: Sequence[Announced],
     names: NameMatcher,
@@ -44,7 +46,7 @@ def argue(
     if not made.rows:
         return ()
     return (
-        _design(made), _inconsistency(made, pooled), _indirectness(made, parts, names),
+        _design(made), _inconsistency(made, pooled), _indirectness(made, fits, parts, names),
         _imprecision(made, pooled), _reporting(made, announced),
     )  # fmt: skip
 
@@ -93,19 +95,25 @@ def _inconsistency(made: Comparison, pooled: Mapping[str, PooledEffect]) -> Doma
     return Domain(name, "no concern", f"all {len(made.rows)} studies say: {counted.pop()}")
 
 
-def _indirectness(made: Comparison, parts: Parts, names: NameMatcher) -> Domain:
-    name = "indirectness"
+def _indirectness(
+    made: Comparison, fits: Mapping[str, Sequence[Fit]], parts: Parts, names: NameMatcher
+) -> Domain:
+    name, n = "indirectness", len(made.rows)
     lacking: list[str] = []
-    for part, told in (("P", "people"), ("C", "comparator"), ("O", "outcome")):
+    people = [each for row in made.rows for each in fits[row.doc_id] if each.asked]
+    for part in dict.fromkeys(each.part for each in people):
+        other = sum(each.part == part and each.meets is False for each in people)
+        lacking += [f"{other} of {n} with another {part} than asked"] * bool(other)
+    for part, told in (("C", "comparator"), ("O", "outcome")):
         asked = parts.get(part, ())
         off = [row for row in made.rows if asked and not _holds(row, part, asked, names)]
-        if off:
-            lacking.append(f"{len(off)} of {len(made.rows)} with other {told} than asked")
+        lacking += [f"{len(off)} of {n} with other {told} than asked"] * bool(off)
     parted = [row for row in made.rows if row.subgroup]
-    if parted:
-        lacking.append(f"{len(parted)} told of a part of their people alone")
+    lacking += [f"{len(parted)} told of a part of their people alone"] * bool(parted)
     if lacking:
         return Domain(name, "concern", "; ".join(lacking), _quotes(made.rows))
+    if silent := dict.fromkeys(each.part for each in people if not each.told):
+        return Domain(name, "not judged", f"not told by all studies: {', '.join(silent)}")
     named = [part for part in "PICO" if parts.get(part)]
     if named in ([], ["I"]):
         return Domain(name, "not judged", "the question names neither people nor outcome")
@@ -113,9 +121,6 @@ def _indirectness(made: Comparison, parts: Parts, names: NameMatcher) -> Domain:
 
 
 def _holds(row: StudyRow, part: str, asked: Sequence[str], names: NameMatcher) -> bool:
-    if part == "P":
-        told = [*row.people, row.paper.title, *row.paper.told.get("people", ())]
-        return names.means(asked, told)
     return names.means(asked, row.comparators if part == "C" else [row.outcome])
 
 

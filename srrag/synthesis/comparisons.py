@@ -33,8 +33,9 @@ class StudyRow:
 
     `direction` and `read` are of what is asked for against the other side (`turned` where the
     paper has them the other way round). `subgroup`: it is told of some of its people alone.
-    `contrary` are sentences of the study that say the opposite, and then it counts as no direction.
-    `concluded` is a conclusion that goes beyond the result. `more` counts its further findings.
+    `window` is the unit that its first place lies in. `contrary` are sentences of the study that
+    say the opposite, and then it counts as no direction. `concluded` is a conclusion that goes
+    beyond the result. `more` counts its further findings.
     """
 
     papers: tuple[StudyPaper, ...]
@@ -51,6 +52,7 @@ class StudyRow:
     quote: str
     places: tuple[tuple[int, int], ...]
     doc_id: str
+    window: str = ""
     turned: bool = False
     subgroup: bool = False
     contrary: tuple[str, ...] = ()
@@ -338,8 +340,9 @@ def _study_row(
     return StudyRow(
         tuple(papers), tuple(lead["interventions"]), tuple(lead["comparators"]), lead["outcome"],
         tuple(lead["times"]), tuple(lead["people"]), lead["direction"], lead["effect"],
-        lead["interval"], lead["p"], read, lead["quote"], places, lead["doc_id"], turned, part,
-        contrary, beyond, tuple(row for row, _ in ranked if row is not lead), one_by,
+        lead["interval"], lead["p"], read, lead["quote"], places, lead["doc_id"],
+        lead.get("window", ""), turned, part, contrary, beyond,
+        tuple(row for row, _ in ranked if row is not lead), one_by,
     )  # fmt: skip
 
 

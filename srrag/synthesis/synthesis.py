@@ -11,7 +11,6 @@ from typing import Any
 from srrag.core.grades import STUDIES
 from srrag.synthesis.certainty import Domain, argue
 from srrag.synthesis.comparisons import (
-    Announced,
     Comparison,
     Found,
     Parts,
@@ -20,6 +19,7 @@ from srrag.synthesis.comparisons import (
     compare,
 )
 from srrag.synthesis.effects import RATIOS, Effect
+from srrag.synthesis.fit import Fit, asked_of, fit
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.pooling import PooledEffect, pool
 from srrag.synthesis.studies import StudyPaper
@@ -36,7 +36,8 @@ class Weighed:
 
     `pooled` holds a kind of effect each that two studies or more share, ratios as logarithms;
     `unpooled` why a study is in none. `directions` count studies by grade. `differs` is what sets
-    studies apart that do not agree: a value for each row, by attribute.
+    studies apart that do not agree: a value for each row, by attribute. `fits` hold the people of
+    each study beside those of the question, by document.
     """
 
     comparison: Comparison
@@ -45,6 +46,7 @@ class Weighed:
     unpooled: tuple[tuple[str, str], ...]
     directions: Mapping[str, Mapping[str, int]]
     differs: Mapping[str, tuple[str, ...]]
+    fits: Mapping[str, tuple[Fit, ...]]
     certainty: tuple[Domain, ...]
 
 
@@ -106,14 +108,13 @@ def synthesise(
 ) -> Synthesis:
     """Say what the findings say to a question; `read_by` names who read them."""
     found = compare(parts, findings, papers, names)
-    weighed = tuple(
-        _weighed(each, found.parts, found.announced, names) for each in found.comparisons
-    )
+    asked = asked_of(question, found.parts)
+    weighed = tuple(_weighed(each, asked, found, names) for each in found.comparisons)
     return Synthesis(question, found.parts, weighed, found, read_by)
 
 
 def _weighed(
-    made: Comparison, parts: Parts, announced: Sequence[Announced], names: NameMatcher
+    made: Comparison, asked: Mapping[str, str], found: Found, names: NameMatcher
 ) -> Weighed:
     shared: dict[str, list[StudyRow]] = {}
     alone: list[tuple[str, str]] = []
@@ -132,9 +133,11 @@ def _weighed(
     directions: dict[str, Counter[str]] = {}
     for row in made.rows:
         directions.setdefault(row.counted, Counter())[row.paper.grade or "E"] += 1
+    fits = {row.doc_id: fit(asked, row, names) for row in (*made.rows, *made.reviews)}
     return Weighed(
         made, pooled, {kind: tuple(shared[kind]) for kind in pooled}, tuple(alone), directions,
-        _differences(made.rows), argue(made, pooled, parts, announced, names),
+        _differences(made.rows), fits,
+        argue(made, pooled, fits, found.parts, found.announced, names),
     )  # fmt: skip
 
 
@@ -193,7 +196,7 @@ def _paper_json(paper: StudyPaper) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row_json(row: StudyRow) -> dict[str, Any]:
+def _row_json(row: StudyRow, fits: Sequence[Fit]) -> dict[str, Any]:
     read = row.read
     return _paper_json(row.paper) | {
         "papers": [paper.doc_id for paper in row.papers],
@@ -217,10 +220,12 @@ def _row_json(row: StudyRow) -> dict[str, Any]:
         "not_pooled": "" if isinstance(read, Effect) else read.reason,
         "turned": row.turned,
         "part_of_its_people": row.subgroup,
+        "fit": [vars(each) for each in fits],
         "contradicted_by": list(row.contrary),
         "conclusion_beyond": row.concluded,
         "sentence": row.quote,
         "places": [list(place) for place in row.places],
+        "window": row.window,
         "further_findings": [
             {
                 key: each[key]
@@ -238,8 +243,8 @@ def _comparison_json(each: Weighed) -> dict[str, Any]:
         "interventions": list(made.interventions),
         "against": made.against,
         "outcome": made.outcome,
-        "studies": [_row_json(row) for row in made.rows],
-        "reviews": [_row_json(row) for row in made.reviews],
+        "studies": [_row_json(row, each.fits[row.doc_id]) for row in made.rows],
+        "reviews": [_row_json(row, each.fits[row.doc_id]) for row in made.reviews],
         "pooled": [shown_pool(kind, pooled) for kind, pooled in each.pooled.items()],
         "not_pooled": [{"study": study, "reason": reason} for study, reason in each.unpooled],
         "directions": {name: dict(counts) for name, counts in each.directions.items()},

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from srrag.core.standing import STANDINGS, marked
 from srrag.synthesis.comparisons import StudyRow
 from srrag.synthesis.effects import Effect
+from srrag.synthesis.fit import Fit
 from srrag.synthesis.studies import StudyPaper
 from srrag.synthesis.synthesis import Synthesis, Weighed, shown_pool
 
 WIDTH = 96
 SHOWN = 8
 """Comparisons that a terminal shows; JSON holds all."""
+FITS = {True: " (as asked)", False: " (ANOTHER)", None: ""}
 
 
 def readable(made: Synthesis) -> str:
@@ -50,10 +52,10 @@ def _comparison(each: Weighed) -> Iterator[str]:
             "  ",
         )  # fmt: skip
     for row in made.rows:
-        yield from _row(row)
+        yield from _row(row, each.fits[row.doc_id])
     for row in made.reviews:
         yield "  A review, not counted among the studies:"
-        yield from _row(row)
+        yield from _row(row, each.fits[row.doc_id])
     if each.differs:
         yield "  They do not say the same; what sets them apart:"
         for name, values in each.differs.items():
@@ -65,7 +67,7 @@ def _comparison(each: Weighed) -> Iterator[str]:
             yield from _wrap(f"{domain.domain}: {domain.judgement}. {domain.reason}.", "    ")
 
 
-def _row(row: StudyRow) -> Iterator[str]:
+def _row(row: StudyRow, fits: Sequence[Fit]) -> Iterator[str]:
     arms = f"{' + '.join(row.interventions)} vs {' + '.join(row.comparators) or '–'}"
     size = f", n {row.paper.people:,}" if row.paper.people else ""
     yield from _wrap(f"• {_cited(row.paper)}{size}", "  ")
@@ -74,6 +76,13 @@ def _row(row: StudyRow) -> Iterator[str]:
     sizes = ", ".join(filter(None, [row.effect, row.interval, f"p {row.p}" * bool(row.p)]))
     yield from _wrap(f"{arms}; {row.outcome}{when}{part}: {row.counted.upper()}"
                      f"{f'; {sizes}' if sizes else ''}", "    ")  # fmt: skip
+    whom = [
+        f"{each.part} {each.told or 'not told'}{FITS[each.meets] if each.told else ''}"
+        for each in fits
+        if each.asked
+    ]
+    if whom:
+        yield from _wrap(f"of those asked about: {'; '.join(whom)}", "    ")
     if row.turned:
         yield "    (its arms and figures stand the other way round in the paper)"
     read = row.read

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query, Request
 
+from srrag.core.errors import UsageError
+from srrag.retrieve.questions import question_fault
 from srrag.serve.api.openapi import shown
 from srrag.serve.api.question import passing_of
+from srrag.serve.api.requests import SynthesisRequest
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
 from srrag.serve.graph_view import MAX_NODES, Around, GraphView, Names
@@ -26,10 +29,14 @@ from srrag.serve.runs import (
     run_summary,
 )
 from srrag.serve.service import PipelineService
+from srrag.storage.store import Store
+from srrag.synthesis.forest import as_images
+from srrag.synthesis.gather import Gathered
 
 Json = dict[str, Any]
 Grade = Literal["", "A", "B", "C", "D", "E", "none"]
 MAX_ROWS = 200
+NO_FINDINGS = "this library holds no findings: they come with a build that a model reads (model=…)"
 MAX_BESIDE = 7
 """Runs beside the first one; so many are kept in memory."""
 
@@ -48,6 +55,7 @@ def add_reading(app: FastAPI, host: PipelineService) -> None:
     _add_feedback(app, host)
     _add_runs(app, host)
     _add_graph(app, host)
+    _add_synthesis(app, host)
 
 
 def _add_feedback(app: FastAPI, host: PipelineService) -> None:
@@ -177,6 +185,36 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
             return found.walk.of_entity(row, text)
 
         return await _in_turn(host, request, walk)
+
+
+def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
+    gathered: dict[str, Gathered] = {}
+
+    @app.post("/v1/synthesis", responses=shown("synthesis"))
+    async def synthesis(body: SynthesisRequest, request: Request) -> Json:
+        """What studies found, across papers: the JSON of `srrag synthesise`.
+
+        `plots` holds the forest plot of each pooled effect, in their order, as the address of an
+        image.
+        """
+        if fault := question_fault(body.question):
+            raise ApiError(422, *fault, "question")
+
+        def made() -> Json:
+            version = host.edition.version
+            if version not in gathered:
+                fresh = Gathered(Store(host.settings.root), host.settings.build)
+                gathered.clear()
+                gathered[version] = fresh
+            if not gathered[version].by_model:
+                raise ApiError(404, "no_findings", NO_FINDINGS)
+            try:
+                found = gathered[version].synthesise(body.question)
+            except UsageError as error:  # what it needs is not installed
+                raise ApiError(501, "extra", str(error)) from error
+            return found.json | {"plots": as_images(found)}
+
+        return await _in_turn(host, request, made)
 
 
 async def _in_turn(host: PipelineService, request: Request, make: Callable[[], Json]) -> Json:

@@ -44,6 +44,9 @@ FAULTS = {
     "too many requests of this key": ApiError(
         429, "rate", "too many requests of this key", retry_s=12.0
     ),
+    "needs what is not installed beside this server": ApiError(
+        501, "extra", "pooling needs: pip install 'srrag[synthesis]'"
+    ),
     "busy, starting, stopping, or the engine is gone": busy(2.0),
     "the deadline passed": late(),
 }

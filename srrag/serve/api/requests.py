@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
 
 EXAMPLE = "How long may an acute lateral ankle sprain be immobilised in a cast?"
+TRIED = "Does varenicline help people stop smoking?"
 MAX_HITS = 100
 MAX_MESSAGES = 10_000
 """Only the last message of the user counts; the size of the body is bounded elsewhere."""
@@ -64,6 +65,14 @@ class SearchRequest(Request):
     query: str = Field(max_length=MAX_QUESTION_CHARS)
     k: int = Field(10, ge=1, le=MAX_HITS)
     pipeline: str | None = Field(None, max_length=100)
+
+
+class SynthesisRequest(Request):
+    """A question to the findings of all papers, which no pipeline chooses from."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": TRIED}]})
+
+    question: str = Field(max_length=MAX_QUESTION_CHARS)
 
 
 class ChatPart(BaseModel):

@@ -1,5 +1,6 @@
 // The question page: streams the answer, and shows what a clinician reads of it.
 
+import { offerAcross } from "./across.js";
 import { at, call, during, fail, make, read, several, withKey } from "./dom.js";
 import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
 import { claims, showFindings } from "./findings.js";
@@ -154,6 +155,7 @@ export function show(reply) {
   at("references").replaceChildren(...reading.references.map((line) => make("li", { dir: "auto" }, line)));
   at("sources").hidden = !reading.references.length;
   offer(reply, address({ ...current(), question: reply.question, version: reply.version }));
+  offerAcross(reply.question);
   at("by").textContent = writer(reply);
   showSteps(at("steps"), reply.trace);
   at("said").textContent = [reading.heading, ...(reading.bottom_line.length

@@ -55,7 +55,7 @@ function row(finding, reply, open) {
   return line;
 }
 
-const cell = (name, ...content) => {
+export const cell = (name, ...content) => {
   const node = make("td", {}, ...content.filter(Boolean));
   node.dataset.name = name;
   return node;

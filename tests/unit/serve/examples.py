@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from srrag.serve.api.openapi import EXAMPLE_ID, EXAMPLES
 from tests.conftest import run_build
+from tests.findings_root import PREVENTS, with_findings
 from tests.serve.stored import store_runs
 from tests.unit.serve.serving import CAST, events, served, settings
 from tests.unranked import WITHOUT_BETR
@@ -37,7 +38,10 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         found = {f"{name}.json": as_json(cut(body)) for name, body in replies(client).items()}
         heard = client.post("/v1/answers/stream", json={"question": CAST}).text
         chunks = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
-        made = client.post("/v1/responses", json={**RESPONSES, "stream": True}).text
+        told_again = client.post("/v1/responses", json={**RESPONSES, "stream": True}).text
+    with served(settings(with_findings(root, folder / "read"), "pipeline=bm25")) as (client, _):
+        made = client.post("/v1/synthesis", json={"question": PREVENTS}).raise_for_status().json()
+    found["synthesis.json"] = as_json(made | {"plots": [f"{each[:60]}…" for each in made["plots"]]})
     return found | {
         "answer_stream.txt": "".join(
             f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
@@ -45,7 +49,7 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         ),
         "responses_stream.txt": "".join(
             f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
-            for name, data in events(made)
+            for name, data in events(told_again)
         ),
         "chat_stream.txt": "".join(f"data: {each}\n\n" for each in map(cut_chunk, data(chunks))),
     }
@@ -130,7 +134,7 @@ def main() -> None:
     EXAMPLES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name, "built")
-        run_build(configure("build", [f"root={root}"]))
+        run_build(configure("build", [f"root={root}", "plan=graph"]))
         for file, text in real(root, Path(name)).items():
             (EXAMPLES / file).write_text(text, "utf-8")
 

@@ -32,11 +32,14 @@ def paper(doc: str, **told: Any) -> StudyPaper:
 
 
 def synthesis(
-    findings: Iterable[dict[str, Any]], papers: Iterable[StudyPaper] = (), parts: Any = None
+    findings: Iterable[dict[str, Any]],
+    papers: Iterable[StudyPaper] = (),
+    parts: Any = None,
+    question: str = "?",
 ) -> Synthesis:
     """What the findings say; papers that are not given are made."""
     rows = list(findings)
     known = {each.doc_id: each for each in papers}
     known |= {row["doc_id"]: paper(row["doc_id"]) for row in rows if row["doc_id"] not in known}
     names = NameMatcher({"A": "drug A"}, {"drug A": ["astemol"]})
-    return synthesise("?", parts or PARTS, rows, known, names, "nobody")
+    return synthesise(question, parts or PARTS, rows, known, names, "nobody")

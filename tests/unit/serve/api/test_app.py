@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import srrag
 from srrag.core.bind import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
 from srrag.storage.store import Store
+from tests.findings_root import PREVENTS, with_findings
 from tests.unit.serve.serving import CAST, events, served, settings
 
 QUESTION = {"question": CAST}
@@ -139,6 +143,43 @@ def test_search_ranks_windows_and_each_can_be_read(client: TestClient) -> None:
     wrong_end = first["unit_id"][:16] + "0" * (len(first["unit_id"]) - 16)
     for unit_id in ("x", "f" * 32, wrong_end, "..%2f..%2fsrrag.json"):
         assert client.get(f"/v1/windows/{unit_id}").status_code == 404
+
+
+def test_a_synthesis_is_the_record_of_the_command_with_a_plot_of_each_pool(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    root = with_findings(sample_root, tmp_path / "root")
+    made = srrag.open(root).synthesise(PREVENTS)
+    with served(settings(root, "pipeline=bm25")) as (client, _):
+        told = client.post("/v1/synthesis", json={"question": PREVENTS}).json()
+        (plot,) = told.pop("plots")
+        assert told == json.loads(json.dumps(made.json))
+        drawn = base64.b64decode(plot.removeprefix("data:image/svg+xml;base64,")).decode()
+        assert "hazard ratio" in drawn and "Random effects" in drawn
+        (each,) = told["comparisons"]
+        for study in (*each["studies"], *each["reviews"]):
+            window = client.get(f"/v1/windows/{study['window']}").json()
+            assert window["doc_id"] == study["doc_id"] and study["sentence"] in window["text"]
+        late = client.post(
+            "/v1/synthesis", json={"question": "x y"}, headers={"x-timeout-s": "1e-6"}
+        )
+        assert code(late) == (504, "deadline")
+
+
+def test_a_synthesis_that_cannot_be_is_refused_in_one_line(
+    sample_root: Path, tmp_path: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = client.post("/v1/synthesis", json={"question": PREVENTS})
+    assert code(bare) == (404, "no_findings")
+    assert "model=" in bare.json()["error"]["message"]
+    assert code(client.post("/v1/synthesis", json={"question": " "})) == (422, "empty_question")
+    assert code(client.post("/v1/synthesis", json={"pipeline": "bm25"})) == (400, "invalid")
+    root = with_findings(sample_root, tmp_path / "root")
+    monkeypatch.setitem(sys.modules, "statsmodels.stats.meta_analysis", None)
+    with served(settings(root, "pipeline=bm25")) as (other, _):
+        lacking = other.post("/v1/synthesis", json={"question": PREVENTS})
+        assert code(lacking) == (501, "extra")
+        assert "srrag[synthesis]" in lacking.json()["error"]["message"]
 
 
 def test_rerank_is_by_log_odds_and_stable(client: TestClient) -> None:

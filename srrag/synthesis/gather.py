@@ -1,0 +1,149 @@
+"""The findings of a root, gathered for a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srrag.core.errors import UsageError
+from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE
+from srrag.core.standing import COPY, Standings
+from srrag.expand.anchor_rules import rule_anchors
+from srrag.model.embed import few_texts, load
+from srrag.model.encoder import Encoder
+from srrag.reading.abbreviations import read_abbreviations
+from srrag.storage.store import Store
+from srrag.synthesis.comparisons import Row
+from srrag.synthesis.names import NameMatcher
+from srrag.synthesis.stated import stated
+from srrag.synthesis.studies import StudyPaper
+from srrag.synthesis.synthesis import Synthesis, synthesise
+
+_ASKED = (("I", "treatment"), ("O", "outcome"))
+_OTHER_NAME = "other_name"
+_OF_THE_STUDY = (DOCUMENT, "Population")
+
+
+class Gathered:
+    """The findings of a build and what their papers say of their studies, read once.
+
+    Raises UsageError for a root without a build. Where no model read, rules read all papers anew
+    for each question.
+    """
+
+    def __init__(self, store: Store, build: str) -> None:
+        """Read findings and papers; names are encoded when a question first needs them."""
+        self._store, self._pointer = store, store.read_pointer(build)["stages"]
+        self._folders = store.artifacts(build)
+        self._findings = _rows(store, self._pointer, "findings")
+        self._papers, self._names = self._read(self._findings)
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model read the papers."""
+        return bool(self._findings)
+
+    def synthesise(self, question: str) -> Synthesis:
+        """Say what the findings say to a question.
+
+        Raises UsageError where no model read and the question names no intervention or outcome.
+        """
+        (parts,) = rule_anchors([question])
+        if not self._findings and not (parts["I"] and parts["O"]):
+            read = "; ".join(f"{name}: {', '.join(parts[part]) or 'none'}" for part, name in _ASKED)
+            cure = "name both, or build with a model (model=…)"
+            raise UsageError(f"root={self._store} holds no findings; rules read {read}: {cure}")
+        with few_texts():
+            if self._findings:
+                told = (self._findings, self._papers, self._names, "a model")
+                return synthesise(question, parts, *told)
+            papers, names = self._read(None)
+            made = list(stated(papers.values(), parts, names))
+            self._place(made)
+            return synthesise(question, parts, made, papers, names, "rules")
+
+    def _read(self, findings: list[Row] | None) -> tuple[dict[str, StudyPaper], NameMatcher]:
+        """The papers of findings, of all for None, and what compares their names."""
+        wanted = None if findings is None else {row["doc_id"] for row in findings}
+        columns = ["doc_id", "title", "text", "grade", "year", "pmid"]
+        documents = _rows(self._store, self._pointer, "documents", columns, wanted)
+        ids = [row["doc_id"] for row in documents]
+        states, _ = Standings(self._folders.get("standing")).find(ids)
+        told, others = _told(self._store, self._pointer, set(ids))
+        papers = {
+            row["doc_id"]: StudyPaper(
+                row["doc_id"], row["title"], row["year"], row["grade"], row["pmid"], status,
+                row["text"], told=told.get(row["doc_id"], {}),
+            )
+            for row, status in zip(documents, states, strict=True)
+            if status != COPY
+        }  # fmt: skip
+        folder = self._folders.get("abbreviations")
+        long = read_abbreviations(folder) if folder else {}
+        self._place(findings or [])
+        return papers, NameMatcher(long, others, load(Encoder()).encode)
+
+    def _place(self, findings: list[Row]) -> None:
+        """Name the window that each finding's sentence begins in."""
+        columns = ["unit_id", "doc_id", "char_start", "char_end"]
+        of = {row["doc_id"] for row in findings}
+        windows: dict[str, list[Row]] = {}
+        for window in _rows(self._store, self._pointer, "windows", columns, of) if of else ():
+            windows.setdefault(window["doc_id"], []).append(window)
+        for row in findings:
+            start = min((place["start"] for place in row["places"]), default=0)
+            held = (w["unit_id"] for w in windows.get(row["doc_id"], ())
+                    if w["char_start"] <= start < w["char_end"])  # fmt: skip
+            row["window"] = next(held, "")
+
+
+def _rows(
+    store: Store,
+    pointer: dict[str, Any],
+    stage: str,
+    columns: list[str] | None = None,
+    of: set[str] | None = None,
+) -> list[Row]:
+    """The rows of a stage, of these documents alone unless `of` is None."""
+    parts = _parts(store, pointer, stage, columns)
+    if of is not None:
+        ids = pa.array(sorted(of), pa.string())
+        parts = (part.filter(pc.is_in(part["doc_id"], ids)) for part in parts)
+    return [row for part in parts for row in part.to_pylist()]
+
+
+def _parts(
+    store: Store, pointer: dict[str, Any], stage: str, columns: list[str] | None = None
+) -> Iterator[pa.Table]:
+    if stage in pointer:
+        entry = pointer[stage]
+        for part in entry["parts"]:
+            yield store.read_part(stage, entry["fingerprint"], part, columns)
+
+
+def _told(
+    store: Store, pointer: dict[str, Any], wanted: set[str]
+) -> tuple[dict[str, dict[str, tuple[str, ...]]], dict[str, set[str]]]:
+    """What papers say of their studies, by attribute, and the other names of names."""
+    told: dict[str, dict[str, tuple[str, ...]]] = {}
+    others: dict[str, set[str]] = {}
+    columns = ["doc_id", "head", "head_type", "relation", "tail", "tail_type", "reject"]
+    for row in _rows(store, pointer, "triples", columns, wanted):
+        if row["reject"] is None:
+            of = told.setdefault(row["doc_id"], {})
+            attribute = row["tail_type"]
+            if row["relation"] == HAS_ATTRIBUTE and attribute == _OTHER_NAME:
+                others.setdefault(row["head"], set()).add(row["tail"])
+            elif row["relation"] == HAS_ATTRIBUTE:
+                if row["head_type"] in _OF_THE_STUDY or attribute in (
+                    "dose",
+                    "duration",
+                    "frequency",
+                ):
+                    of[attribute] = tuple(dict.fromkeys((*of.get(attribute, ()), row["tail"])))
+            elif row["relation"] == "has_population":
+                of["people"] = tuple(dict.fromkeys((*of.get("people", ()), row["tail"])))
+    return told, others
