@@ -59,17 +59,25 @@ def fit(asked: Mapping[str, str], row: StudyRow, names: NameMatcher) -> tuple[Fi
         values = [value for name in attributes for value in paper.told.get(name, ())]
         told = own[part] or "; ".join(_longest(values[:SHOWN])) or titled[part]
         if part == "condition":
-            told = _told_condition(asked[part], [*row.people, *whom], paper.title, names)
+            told = _told_condition(asked[part], row.people, whom, paper.title, names)
         made.append(Fit(part, asked[part], told, _meets(part, asked[part], told, names)))
     return tuple(made)
 
 
-def _told_condition(asked: str, people: Sequence[str], title: str, names: NameMatcher) -> str:
-    """What people have, as near to what is asked as a study says it."""
-    told = [each for each in map(_condition, people) if each]
+def _told_condition(
+    asked: str,
+    own_people: Sequence[str],
+    people: Sequence[str],
+    title: str,
+    names: NameMatcher,
+) -> str:
+    """What people have: what is asked, what the title says too, or what the finding says."""
+    own = [each for each in map(_condition, own_people) if each]
+    told = own + [each for each in map(_condition, people) if each]
     near = (each for each in told if asked and names.means(asked.split("; "), [each]))
     in_title = (each for each in asked.split("; ") if each and names.holds(each, [title]))
-    return next(near, "") or next(in_title, "") or next(iter(told), "")
+    titled = (each for each in told if names.holds(each, [title]))
+    return next(near, "") or next(in_title, "") or next(titled, "") or "".join(own[:1])
 
 
 def _read(text: str) -> dict[str, str]:

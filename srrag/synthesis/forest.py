@@ -71,9 +71,9 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
     ratio = kind in RATIOS
     reads = [row.read for row in rows if isinstance(row.read, Effect)]
     weights = [1 / (read.variance + pooled.tau2) for read in reads]
-    lines = textwrap.wrap(title, 62)
+    lines = textwrap.wrap(title, 52)
     figure = Figure(
-        figsize=(5.2, 0.9 + 0.2 * len(lines) + 0.5 * (len(reads) + 2)), dpi=200,
+        figsize=(4.7, 0.9 + 0.2 * len(lines) + 0.5 * (len(reads) + 2)), dpi=200,
         layout="constrained",
     )  # fmt: skip
     axes = figure.add_subplot()
@@ -89,7 +89,7 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
         axes.hlines(place, low, high, color=INK, linewidth=1.2)
         axes.plot(read.estimate, place, "s", color=INK, markersize=3 + 8 * math.sqrt(share))
         told = f"{_plain(read.value)} ({_plain(read.low)} to {_plain(read.high)}), {share:.0%}"
-        name = textwrap.shorten(row.paper.title, 38, placeholder=" …")
+        name = textwrap.shorten(row.paper.title, 32, placeholder=" …")
         label(place, f"{_escaped(name)} {row.paper.year or ''}", told)
     models = (
         ("Fixed effect", pooled.fixed, pooled.fixed_interval),

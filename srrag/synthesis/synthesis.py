@@ -126,7 +126,7 @@ def _weighed(
     pooled = {}
     for kind, rows in shared.items():
         if len(rows) < 2:
-            alone += [(row.paper.title, f"alone with a {kind}") for row in rows]
+            alone += [(row.paper.title, f"the only {kind}") for row in rows]
             continue
         reads = [row.read for row in rows if isinstance(row.read, Effect)]
         pooled[kind] = pool([e.estimate for e in reads], [e.variance for e in reads])

@@ -17,6 +17,7 @@ from srrag.answer.evidence import Evidence, EvidenceMismatch, EvidenceQuote
 from srrag.answer.record import AnswerFinding, AnswerNote, AnswerRecord, AnswerSentence, TextPlace
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
+from tests.findings_root import PREVENTS, with_findings
 from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
 from tests.unit.serve.serving import CAST, listening, settings
 
@@ -118,6 +119,47 @@ def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url
         assert page.get_attribute("#result", "class") == "answered", "what stands now is final"
         assert "ten days" in page.inner_text("#said"), "told to who listens"
         assert page.evaluate("document.activeElement.id") == "asked", "and the focus follows"
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_studies_are_put_side_by_side_when_it_is_asked_for(
+    browser: Browser, sample_root: Path, tmp_path: Path, view: str
+) -> None:
+    told = settings(with_findings(sample_root, tmp_path / "root"), "pipeline=bm25")
+    with listening(told) as url, visit(browser, url, view) as page:
+        ask(page, PREVENTS)
+        assert page.locator(".comparison").count() == 0, "nothing is made before"
+        page.focus("#gather")
+        page.keyboard.press("Enter")
+        settled(page)
+        assert "1 comparison" in page.inner_text("#gathered")
+        studies = page.get_by_label("Studies", exact=True)
+        assert [each.split()[0] for each in studies.locator("td .says").all_inner_texts()] == [
+            "better", "no", "worse",
+        ]  # fmt: skip
+        studies.get_by_text("The sentence").first.click()
+        settled(page)
+        assert "198 days" in studies.locator(".window mark").inner_text()
+        plot = page.locator(".forest img")
+        assert plot.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+        apart = page.get_by_label("What sets the studies apart")
+        assert "boys aged 12 to 14" in apart.inner_text()
+        page.get_by_text("Your patient and theirs").click()
+        fits = page.get_by_label("The people of the question and of the studies").inner_text()
+        assert "≠ another" in fits and "✓ as asked" in fits and "not told" in fits
+        assert "Indirectness: concern" in page.inner_text(".domains")
+        page.locator("#across").scroll_into_view_if_needed()
+        picture(page, f"across-{view}", tmp_path)
+        accessible(page)
+
+
+def test_a_library_without_findings_says_so(browser: Browser, url: str) -> None:
+    with visit(browser, url, faults=True) as page:
+        ask(page, CAST)
+        page.click("#gather")
+        settled(page)
+        assert "holds no findings" in page.inner_text("#gathered")
+        assert page.is_enabled("#gather")
 
 
 def test_why_the_evidence_is_there_with_the_term_of_its_grade(

@@ -132,16 +132,16 @@ function differing({ differs, studies: rows }) {
       ...names.map((name) => cell(capital(name), differs[name][n] || "not told")))))];
 }
 
-const capital = (name) => (name[0].toUpperCase() + name.slice(1)).replace("_", " ");
+const capital = (name) => name === "n" ? "People (n)" : (name[0].toUpperCase() + name.slice(1)).replace("_", " ");
 
 // Who was asked about, and below whom the studies tell of.
 function whom(rows) {
   const parts = rows[0].fit.filter(({ part, asked }, n) => asked || rows.some((row) => row.fit[n].told));
   if (!parts.length) return "";
   const place = (part) => rows[0].fit.findIndex((each) => each.part === part);
-  return folded("Your patient and theirs", table("The people of the question and of the studies", ["", ...parts.map((each) => capital(each.part))], [
-    make("tr", { className: "asked" }, cell("", "Asked about"), ...parts.map((each) => cell(capital(each.part), each.asked || "not asked"))),
-    ...rows.map((study) => make("tr", {}, cell("", ...named(study)),
+  return folded("Your patient and theirs", table("The people of the question and of the studies", ["Who", ...parts.map((each) => capital(each.part))], [
+    make("tr", { className: "asked" }, cell("Who", "Asked about"), ...parts.map((each) => cell(capital(each.part), each.asked || "not asked"))),
+    ...rows.map((study) => make("tr", {}, cell("Who", ...named(study)),
       ...parts.map(({ part }) => held(study.fit[place(part)]))))]));
 }
 

@@ -68,11 +68,29 @@ def test_effects_of_one_kind_are_pooled_and_other_kinds_are_named() -> None:
     (each,) = made.comparisons
     assert list(each.pooled) == ["odds ratio"] and each.pooled["odds ratio"].studies == 2
     reasons = dict(each.unpooled)
-    assert reasons["Trial three of drug A"] == "alone with a hazard ratio"
+    assert reasons["Trial three of drug A"] == "the only hazard ratio"
     assert reasons["Trial four of drug A"] == "no interval"
     (told,) = made.json["comparisons"][0]["pooled"]
     assert 0.5 < told["random"] < 0.7 and told["prediction_interval"] is None
     assert sum(sum(by.values()) for by in each.directions.values()) == 4
+
+
+def test_one_study_and_kinds_that_differ_are_counted_by_direction_and_never_pooled() -> None:
+    kinds = {
+        "odds ratio": OR, "hazard ratio": {"effect": "HR 0.9", "interval": "0.8 to 1.0125"},
+        "mean difference": {"effect": "mean difference -2.0", "interval": "-3.0 to -1.0"},
+        "standardised mean difference": {"effect": "SMD -0.4", "interval": "-0.6 to -0.2"},
+    }  # fmt: skip
+    for rows in ([("odds ratio", OR)], list(kinds.items())):
+        made = synthesis([finding(kind, **told) for kind, told in rows])
+        (each,) = made.comparisons
+        assert not each.pooled and draw(made, Path("nowhere")) == []
+        assert each.directions == {"better": {"C": len(rows)}}
+        for kind, _ in rows:
+            assert dict(each.unpooled)[f"Trial {kind} of drug A"].startswith(f"the only {kind}")
+    (alone,) = synthesis([finding("one", **OR)]).comparisons
+    judged = {domain.domain: domain for domain in alone.certainty}
+    assert judged["inconsistency"].judgement == "not judged"
 
 
 def test_mean_differences_of_other_scales_are_not_pooled() -> None:
