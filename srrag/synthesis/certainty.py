@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
 from srrag.synthesis.effects import Effect
-from srrag.synthesis.fit import Fit
+from srrag.synthesis.fit import PeopleFit
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.pooling import PooledEffect
 
@@ -37,7 +37,7 @@ class Domain:
 def argue(
     made: Comparison,
     pooled: Mapping[str, PooledEffect],
-    fits: Mapping[str, Sequence[Fit]],
+    fits: Mapping[str, Sequence[PeopleFit]],
     parts: Parts,
     announced: Sequence[Announced],
     names: NameMatcher,
@@ -96,7 +96,7 @@ def _inconsistency(made: Comparison, pooled: Mapping[str, PooledEffect]) -> Doma
 
 
 def _indirectness(
-    made: Comparison, fits: Mapping[str, Sequence[Fit]], parts: Parts, names: NameMatcher
+    made: Comparison, fits: Mapping[str, Sequence[PeopleFit]], parts: Parts, names: NameMatcher
 ) -> Domain:
     name, n = "indirectness", len(made.rows)
     lacking: list[str] = []

@@ -28,7 +28,7 @@ _LOOSE = re.compile(r"\b(?:aged|years)\b|\W*\b(?:treated|living|in|of|the|and)\W
 
 
 @dataclass(frozen=True)
-class Fit:
+class PeopleFit:
     """One part of who is asked about and of whom a study tells; "" is not asked, or not told.
 
     `meets` is None where either is silent, or where words alone do not decide.
@@ -47,7 +47,7 @@ def asked_of(question: str, parts: Parts) -> dict[str, str]:
     return {**told, "condition": "; ".join(dict.fromkeys(conditions))}
 
 
-def fit(asked: Mapping[str, str], row: StudyRow, names: NameMatcher) -> tuple[Fit, ...]:
+def fit(asked: Mapping[str, str], row: StudyRow, names: NameMatcher) -> tuple[PeopleFit, ...]:
     """Hold who is asked about beside whom a study tells of.
 
     By the people of the finding, else by what was extracted of the paper, else by its title.
@@ -60,7 +60,7 @@ def fit(asked: Mapping[str, str], row: StudyRow, names: NameMatcher) -> tuple[Fi
         told = own[part] or "; ".join(_longest(values[:SHOWN])) or titled[part]
         if part == "condition":
             told = _told_condition(asked[part], row.people, whom, paper.title, names)
-        made.append(Fit(part, asked[part], told, _meets(part, asked[part], told, names)))
+        made.append(PeopleFit(part, asked[part], told, _meets(part, asked[part], told, names)))
     return tuple(made)
 
 

@@ -27,7 +27,7 @@ _OTHER_NAME = "other_name"
 _OF_THE_STUDY = (DOCUMENT, "Population")
 
 
-class Gathered:
+class StudyFindings:
     """The findings of a build and what their papers say of their studies, read once.
 
     Raises UsageError for a root without a build. Where no model read, rules read all papers anew

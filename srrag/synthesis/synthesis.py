@@ -19,7 +19,7 @@ from srrag.synthesis.comparisons import (
     compare,
 )
 from srrag.synthesis.effects import RATIOS, Effect
-from srrag.synthesis.fit import Fit, asked_of, fit
+from srrag.synthesis.fit import PeopleFit, asked_of, fit
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.pooling import PooledEffect, pool
 from srrag.synthesis.studies import StudyPaper
@@ -46,7 +46,7 @@ class Weighed:
     unpooled: tuple[tuple[str, str], ...]
     directions: Mapping[str, Mapping[str, int]]
     differs: Mapping[str, tuple[str, ...]]
-    fits: Mapping[str, tuple[Fit, ...]]
+    fits: Mapping[str, tuple[PeopleFit, ...]]
     certainty: tuple[Domain, ...]
 
 
@@ -196,7 +196,7 @@ def _paper_json(paper: StudyPaper) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row_json(row: StudyRow, fits: Sequence[Fit]) -> dict[str, Any]:
+def _row_json(row: StudyRow, fits: Sequence[PeopleFit]) -> dict[str, Any]:
     read = row.read
     return _paper_json(row.paper) | {
         "papers": [paper.doc_id for paper in row.papers],

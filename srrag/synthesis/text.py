@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from srrag.core.standing import STANDINGS, marked
 from srrag.synthesis.comparisons import StudyRow
 from srrag.synthesis.effects import Effect
-from srrag.synthesis.fit import Fit
+from srrag.synthesis.fit import PeopleFit
 from srrag.synthesis.studies import StudyPaper
 from srrag.synthesis.synthesis import Synthesis, Weighed, shown_pool
 
@@ -67,7 +67,7 @@ def _comparison(each: Weighed) -> Iterator[str]:
             yield from _wrap(f"{domain.domain}: {domain.judgement}. {domain.reason}.", "    ")
 
 
-def _row(row: StudyRow, fits: Sequence[Fit]) -> Iterator[str]:
+def _row(row: StudyRow, fits: Sequence[PeopleFit]) -> Iterator[str]:
     arms = f"{' + '.join(row.interventions)} vs {' + '.join(row.comparators) or '–'}"
     size = f", n {row.paper.people:,}" if row.paper.people else ""
     yield from _wrap(f"• {_cited(row.paper)}{size}", "  ")

@@ -31,7 +31,7 @@ from srrag.serve.runs import (
 from srrag.serve.service import PipelineService
 from srrag.storage.store import Store
 from srrag.synthesis.forest import as_images
-from srrag.synthesis.gather import Gathered
+from srrag.synthesis.gather import StudyFindings
 
 Json = dict[str, Any]
 Grade = Literal["", "A", "B", "C", "D", "E", "none"]
@@ -188,7 +188,7 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
 
 
 def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
-    gathered: dict[str, Gathered] = {}
+    gathered: dict[str, StudyFindings] = {}
 
     @app.post("/v1/synthesis", responses=shown("synthesis"))
     async def synthesis(body: SynthesisRequest, request: Request) -> Json:
@@ -203,7 +203,7 @@ def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
         def made() -> Json:
             version = host.edition.version
             if version not in gathered:
-                fresh = Gathered(Store(host.settings.root), host.settings.build)
+                fresh = StudyFindings(Store(host.settings.root), host.settings.build)
                 gathered.clear()
                 gathered[version] = fresh
             if not gathered[version].by_model:
