@@ -78,7 +78,7 @@ class ReadAndAnswer(LLMStep):
                 file.user(
                     question=quoted(row["text"]),
                     options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
-                    num_papers=len(row["evidence"]),
+                    num_papers=len({each["doc_id"] or n for n, each in enumerate(row["evidence"])}),
                     papers="\n".join(paper_lines(row["evidence"])),
                 ),
                 schema,
