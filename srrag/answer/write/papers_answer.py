@@ -68,7 +68,7 @@ class CitingSentence(Answer):
         Items(
             8,
             "the numbers of all sentences that state it; that of a paper alone, such as "
-            '"2", only for a sentence on what the paper leaves out ("It reports no size.")',
+            '"2", only for a sentence on what is not shown of it ("Its abstract has no size.")',
         ),
     ]
 
