@@ -72,6 +72,15 @@ def _joined(parents: pa.ChunkedArray, values: pa.ChunkedArray, num_rows: int) ->
     return pc.fill_null(joined.take(place), "")
 
 
+def inert(table: pa.Table) -> pa.Table:
+    """Texts that a spreadsheet would take for a formula, behind an apostrophe."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            text = pc.replace_substring_regex(table[place], r"^([=+@\t\r]|-\D)", r"'\1")
+            table = table.set_column(place, field, text)
+    return table
+
+
 def _write(path: Path, tables: Iterator[pa.Table]) -> int:
     """Write the tables as one CSV file with a bare header line; return the number of rows."""
     num_rows = 0
@@ -80,6 +89,6 @@ def _write(path: Path, tables: Iterator[pa.Table]) -> int:
         for number, table in enumerate(tables):
             if number == 0:
                 file.write((",".join(table.column_names) + "\n").encode())
-            csv.write_csv(table, file, options)
+            csv.write_csv(inert(table), file, options)
             num_rows += table.num_rows
     return num_rows

@@ -34,7 +34,7 @@ ROLE_PATHS = {"/admin/": "admin", "/v1/runs": "runs"}
 
 QUEUED_PATHS = (
     "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/responses", "/v1/search",
-    "/v1/rerank",
+    "/v1/rerank", "/v1/synthesis",
 )  # fmt: skip
 """Paths whose requests wait in the queue for a worker."""
 
@@ -215,8 +215,8 @@ class Gateway:
             raise
 
     def _told(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
-        # Label metrics by route, since every distinct value is a time series. A request that was
-        # refused here has no route yet.
+        # Metrics and log have the route: every distinct value is a time series, and what stands in
+        # its place may be what somebody typed. A request that was refused here has no route yet.
         came = scope["path"] if scope["path"] in QUEUED_PATHS else "-"
         path = getattr(scope.get("route"), "path", came)
         seconds = time.monotonic() - passing.began
@@ -225,7 +225,7 @@ class Gateway:
         if code := passing.notes.get("code"):
             self._metrics.errors.labels(code).inc()
         self._log(
-            event="request", request_id=passing.id, method=scope["method"], path=scope["path"],
+            event="request", request_id=passing.id, method=scope["method"], path=path,
             status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
             **passing.notes,
         )  # fmt: skip

@@ -4,8 +4,9 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from srrag.export.neo4j_csv import EDGES, NODES, write_neo4j
+from srrag.export.neo4j_csv import EDGES, NODES, inert, write_neo4j
 from tests.unit.export import graphs
 from tests.unit.export.graphs import CONTROL, LINKS, QUOTED, SCRIPT, Written, key
 
@@ -45,3 +46,10 @@ def test_no_edges_leave_a_file_with_its_header(written: Written, tmp_path: Path)
     write_neo4j(written.graph.select(np.array([0])), tmp_path)
     assert read(tmp_path / EDGES) == []
     assert (tmp_path / EDGES).read_text().startswith(":START_ID,:END_ID,:TYPE,")
+
+
+def test_no_text_is_a_formula_in_a_spreadsheet() -> None:
+    names = ["=cmd|'/c calc'!A1", "+1", "-x", "@SUM(A1)", "\t=1", "-5", "pain", ""]
+    found = inert(pa.table({"name": names, "n": range(8)}))
+    assert found["name"].to_pylist() == [*(f"'{name}" for name in names[:5]), *names[5:]]
+    assert found["n"].to_pylist() == [*range(8)]
