@@ -27,7 +27,7 @@ AWAITING = 3
 GOLD = ("gold", "nuggets", "picot")
 ASKED = {"questions", "relevancy"}
 """Judges that do with an answer of any words."""
-WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
+WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens")]
 
 
 def from_files(arguments: Sequence[str], folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ from tests.endpoint_process import started
 pytestmark = pytest.mark.e2e
 ESTIMATE = [*GRAPH, "estimate=true", "engine.tokenizer=utf8"]
 STAGES = ("documents", "extracts")
-WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "communities")]
+WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens")]
 """A build for questions by words alone, in which no encoder has a part."""
 NOWHERE = "http://127.0.0.1:9/v1"
 
