@@ -133,7 +133,7 @@ def there(cluster: Cluster, cpus: float = 0.25) -> list[str]:
         f"profile.resources.default={{{small}, batch_rows: 256}}",
         f"profile.resources.vectors={{{small}, batch_rows: 256}}",
         "profile.resources.ranking={cpus: 0.25, threads: 1, workers: 1}",
-        "profile.resources.calls={cpus: 0.25, workers: 3}",
+        f"profile.resources.calls={{cpus: {cpus}, workers: 3}}",
     ]
 
 
@@ -208,7 +208,7 @@ def test_extraction_goes_on_when_a_node_is_lost(cluster: Cluster, tmp_path: Path
         calls = run("build", f"root={whole}", *asks, *HERE)["calls"]
         endpoint.calls.clear()
         endpoint.hold_after = 2 * calls // 3
-        building = begin("build", f"root={root}", *asks, *there(cluster))
+        building = begin("build", f"root={root}", *asks, *there(cluster, cpus=ALONE))
         building.wait_for(lambda: endpoint.held > 0 and losable(cluster, "PartWorker"))
         stood = written(root)
         lose(cluster, "PartWorker")
