@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import StringConstraints
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
@@ -18,10 +17,8 @@ from srrag.corpus.abstract import abstract_text, drop_claims
 from srrag.corpus.grade import UNGRADED, Grading, grade_document
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
+from srrag.llm.fields import Means, Text, most_tokens
 
-PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md")
-
-_MAX_REASON_CHARS = 300
 _MAX_NOTE_CHARS = 200
 
 # Words that the title or abstract needs before an engine's grade counts: an abstract that
@@ -47,8 +44,32 @@ _Graded = tuple[dict[str, Any], Grading | None]
 class GradeAnswer(Answer):
     """The engine's judgement; "" is "cannot tell"."""
 
-    grade: Literal["A", "B", "C", "D", "E", ""]
-    reason: Annotated[str, StringConstraints(max_length=_MAX_REASON_CHARS)]
+    example: ClassVar[dict[str, Any] | None] = {
+        "reason": "We allocated 84 schools at random to the programme or to usual lessons",
+        "grade": "C",
+    }
+
+    reason: Annotated[
+        str, Text(20, "the words of the abstract on its design", "it says nothing of its design")
+    ]
+    grade: Annotated[
+        Literal["A", "B", "C", "D", "E", ""],
+        Means(
+            "what the authors did",
+            {
+                "A": "a clinical guideline or an expert consensus, issued by its authors",
+                "B": "a systematic review or a meta-analysis",
+                "C": "a randomised controlled trial",
+                "D": "a cohort study, followed forward or traced back through records",
+                "E": "any other work, such as a case report, a narrative review, a cross-sectional "
+                "or case-control study, a trial without randomisation, work on animals or cells",
+                "": "the abstract does not say enough to tell",
+            },
+        ),
+    ]
+
+
+PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_document.md", GradeAnswer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +84,10 @@ class GradeDocuments(LLMStep):
     ungraded.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-
-    max_tokens: int = 256
-    """A letter and a reason of at most 300 characters: 120 tokens, more in some scripts."""
 
     def open(self, at: Place) -> Function:
         """Bind the engine; the rules grade each document once, for its prompt and its row."""
@@ -92,7 +110,14 @@ class GradeDocuments(LLMStep):
                     title=fenced("title", title), abstract=fenced("abstract", abstract)
                 )
                 prompts.append(
-                    Prompt(index, "grade", system, user, GradeAnswer, max_tokens=self.max_tokens)
+                    Prompt(
+                        index,
+                        "grade",
+                        system,
+                        user,
+                        GradeAnswer,
+                        max_tokens=most_tokens(GradeAnswer),
+                    )
                 )
         return prompts
 

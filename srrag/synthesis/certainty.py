@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
+from srrag.synthesis.comparisons import BEFORE, TENDS, Announced, Comparison, Parts, StudyRow
 from srrag.synthesis.effects import Effect
 from srrag.synthesis.fit import PeopleFit
 from srrag.synthesis.names import NameMatcher
@@ -88,7 +88,7 @@ def _inconsistency(made: Comparison, pooled: Mapping[str, PooledEffect]) -> Doma
         return Domain(name, "concern" if share >= SOME else "no concern", reason)
     if against:
         return Domain(name, "concern", "studies point opposite ways", _quotes(made.rows))
-    counted = {row.counted for row in made.rows}
+    counted = {row.counted.removeprefix(TENDS) for row in made.rows}
     if len(counted) > 1:
         said = ", ".join(sorted(counted))
         return Domain(name, "concern", f"studies say different things: {said}", _quotes(made.rows))

@@ -10,7 +10,7 @@ from typing import Any
 
 from srrag.core.schema import EFFECT_OF
 from srrag.core.standing import HIDDEN
-from srrag.synthesis.effects import Effect, Unpooled, read_effect
+from srrag.synthesis.effects import Effect, Unpooled, read_effect, unconfirmed
 from srrag.synthesis.names import NameMatcher, covered
 from srrag.synthesis.studies import REVIEWS, StudyPaper, one_study
 
@@ -18,6 +18,7 @@ Row = dict[str, Any]
 Parts = Mapping[str, Sequence[str]]
 OPPOSITE = {"better": "worse", "worse": "better", "more": "less", "less": "more"}
 TOLD = (*OPPOSITE, "no difference", "not inferior", "differs")
+TENDS = "tends "
 BEFORE = "before, or no comparator named"
 _SHAM = re.compile(r"\b(?:placebo|sham|dummy|vehicle)", re.I)
 _USUAL = re.compile(
@@ -67,9 +68,11 @@ class StudyRow:
 
     @property
     def counted(self) -> str:
-        """The direction that it counts as."""
+        """The direction that it counts as; "tends better" where its own test leaves it open."""
         if self.contrary:
             return "contradicts itself"
+        if self.direction in OPPOSITE and unconfirmed(self.p, self.interval, self.read):
+            return f"{TENDS}{self.direction}"
         return self.direction if self.direction in TOLD else "unclear"
 
 

@@ -47,6 +47,11 @@ _MORE = re.compile(r"\b(?:higher|more|greater|increas\w+|longer)\b", re.I)
 _UNIT = re.compile(r"\s*([%°µμa-zA-Z][\w/%°µμ²³.]*)?")
 _AGAINST = re.compile(r"\b(?:compared|versus|vs|rather than)\b")
 """What stands behind it is not the outcome: "treatment success compared to failure"."""
+_P = re.compile(r"(?P<than>[<≤>≥=]?)\s*(?P<p>0?\.\d+|1(?:\.0+)?)(?![\d.])")
+_NOT_SIGNIFICANT = re.compile(
+    r"\bn\.?s\b|not (?:statistically )?significant|non-?significant", re.I
+)
+ALPHA = 0.05
 _SIGNS = str.maketrans("–—−‐‑·", "-----.")
 _ENDLESS = re.compile(r"(?:\d,?){30}")
 _ASYMMETRY = 0.15
@@ -175,6 +180,22 @@ def from_counts(events: int, people: int, others_events: int, others: int) -> Ef
     z = NormalDist().inv_cdf(0.975)
     ends = math.exp(log - z * error), math.exp(log + z * error)
     return Effect("risk ratio", math.exp(log), *ends, counted=True, corrected=empty)
+
+
+def unconfirmed(p: str, interval: str, read: Effect | Unpooled) -> bool:
+    """Whether the printed test leaves "no effect" open: p above .05, or an interval that holds it.
+
+    Of an interval that is not read as an effect only ends on both sides of 0 are known to do so.
+    """
+    if isinstance(read, Effect) and read.crosses:
+        return True
+    if tested := _P.search(p):
+        value, than = float(tested["p"]), tested["than"]
+        return value >= ALPHA if than in (">", "≥") else value > ALPHA and than not in ("<", "≤")
+    ends = _interval(interval.translate(_SIGNS))
+    return bool(_NOT_SIGNIFICANT.search(p)) or (
+        not isinstance(ends, Unpooled) and ends[0] < 0 < ends[1]
+    )
 
 
 def _interval(text: str) -> tuple[float, float, float] | Unpooled:

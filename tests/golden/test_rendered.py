@@ -144,3 +144,36 @@ def test_schemas_bound_everything_that_a_weak_model_could_run_on_with(task: str)
             assert "enum" in node or "const" in node or node["maxLength"] <= LONGEST
         elif kind in ("integer", "number"):
             assert node["minimum"] <= node["maximum"]
+
+
+BOUNDED_BY_THE_CASE = {"group_blocks", "guess_questions"}
+"""The text says how many there are of them: the blocks shown, the questions asked for."""
+
+
+@pytest.mark.parametrize("task", sorted(set(TASKS) - BOUNDED_BY_THE_CASE))
+def test_what_an_answer_holds_is_said_by_its_own_class(task: str) -> None:
+    """A limit, value or meaning stands in the text because it stands in the guide."""
+    for prompt in CASES[task](same):
+        text = prompt.system + prompt.user
+        for node in nodes(prompt.schema.model_json_schema()):
+            assert all(re.search(f'[`"]{name}[`"]', text) for name in node.get("properties", ()))
+            if node.get("type") == "string":
+                assert all(value in text for value in node.get("enum", ()))
+            if node.get("type") == "array":
+                assert re.search(rf"\b{node['maxItems']}\b", text), node
+
+
+REASONS, VERDICTS = (
+    {"reason", "quote", "found", "findings"},
+    {"verdict", "grade", "state", "support"},
+)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_reason_comes_before_what_it_is_a_reason_for(task: str) -> None:
+    for prompt in CASES[task](same):
+        for node in nodes(prompt.schema.model_json_schema()):
+            names = list(node.get("properties", {}))
+            first = [names.index(name) for name in REASONS & set(names)]
+            last = [names.index(name) for name in VERDICTS & set(names)]
+            assert not first or not last or max(first) < min(last), names

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from srrag.synthesis.effects import Effect, Unpooled, from_counts, read_effect
+from srrag.synthesis.effects import Effect, Unpooled, from_counts, read_effect, unconfirmed
 
 
 @pytest.mark.parametrize(
@@ -101,3 +101,31 @@ def test_the_level_of_an_interval_decides_the_variance() -> None:
     sure = read_effect("OR 1.30", "99% 0.75-2.26", "no difference", "preeclampsia")
     assert isinstance(sure, Effect) and sure.level == 0.99
     assert sure.variance == pytest.approx((math.log(2.26 / 0.75) / (2 * 2.5758293)) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("p", "interval", "unproven"),
+    [
+        ("0.09", "", True),
+        ("> 0.05", "", True),
+        ("NS", "", True),
+        ("not significant", "", True),
+        ("adj = 0.24", "", True),
+        ("0.05", "", False),
+        ("< 0.05", "", False),
+        ("<.001", "95% -2 to 3", False),
+        (".02", "", False),
+        ("", "95% -1.409, 0.698", True),
+        ("", "95% −2.45, 0.01", True),
+        ("", "95% 0.2 to 3.1", False),
+        ("significant", "", False),
+        ("", "", False),
+    ],
+)
+def test_a_test_that_leaves_no_effect_open_is_known(p: str, interval: str, unproven: bool) -> None:
+    assert unconfirmed(p, interval, Unpooled("no interval")) is unproven
+
+
+def test_a_ratio_whose_interval_holds_one_confirms_nothing() -> None:
+    read = read_effect("OR 0.8", "95% CI 0.6 to 1.1")
+    assert unconfirmed("", "", read)

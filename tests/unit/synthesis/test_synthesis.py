@@ -77,7 +77,7 @@ def test_effects_of_one_kind_are_pooled_and_other_kinds_are_named() -> None:
 
 def test_one_study_and_kinds_that_differ_are_counted_by_direction_and_never_pooled() -> None:
     kinds = {
-        "odds ratio": OR, "hazard ratio": {"effect": "HR 0.9", "interval": "0.8 to 1.0125"},
+        "odds ratio": OR, "hazard ratio": {"effect": "HR 0.9", "interval": "0.8265 to 0.98"},
         "mean difference": {"effect": "mean difference -2.0", "interval": "-3.0 to -1.0"},
         "standardised mean difference": {"effect": "SMD -0.4", "interval": "-0.6 to -0.2"},
     }  # fmt: skip
@@ -123,6 +123,18 @@ def test_sentences_of_one_paper_that_contradict_each_other_count_as_no_direction
     assert row.counted == "contradicts itself" and row.contrary == ("Yet more died.",)
     assert isinstance(row.read, Unpooled) and "contradict" in row.read.reason
     assert "It also says: “Yet more died.”" in readable(made)
+
+
+def test_a_difference_that_its_own_test_does_not_confirm_counts_as_a_tendency() -> None:
+    rows = [finding("a", p="0.01"), finding("b", p="0.09"), finding("c", "worse", p="0.4")]
+    (made,) = synthesis(rows).comparisons
+    assert made.directions == {
+        "better": {"C": 1},
+        "tends better": {"C": 1},
+        "tends worse": {"C": 1},
+    }
+    inconsistency = next(each for each in made.certainty if each.domain == "inconsistency")
+    assert inconsistency.judgement == "concern"
 
 
 def test_a_subgroup_never_stands_for_the_whole() -> None:
