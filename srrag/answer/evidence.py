@@ -34,15 +34,6 @@ class EvidenceQuote:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceMismatch:
-    """Where evidence is about other people (P) or another intervention (I) than was asked."""
-
-    part: str
-    asked: str
-    found: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class TextbookFigure:
     """A figure of a textbook; the image is the name of its file, "" if the text gives none."""
 
@@ -85,7 +76,6 @@ class Evidence:
     standing_link: str = ""
     """the paper that says so, as pmid:… or doi:…"""
     quotes: tuple[EvidenceQuote, ...] = ()
-    mismatches: tuple[EvidenceMismatch, ...] = ()
     figures: tuple[TextbookFigure, ...] = ()
 
 
@@ -150,7 +140,6 @@ def evidence_of(
             **item,
             **source,
             quotes=_about(EvidenceQuote, item, row.get("snippets")),
-            mismatches=_about(EvidenceMismatch, item, row.get("mismatches")),
             figures=_about(TextbookFigure, item, row.get("figures")),
         )
         for item, source in zip(items, sources, strict=True)

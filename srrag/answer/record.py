@@ -42,7 +42,7 @@ State = Literal["answered", "partly", "not"]
 Verdict = Literal["yes", "no", "no difference", "mixed", "unclear", ""]
 Part = Literal["answer", "evidence", "limits"]
 FindingKind = Literal["result", "recommendation", "planned", "background", "method"]
-NoteKind = Literal["publication", "difference", "evidence", "support", "degraded"]
+NoteKind = Literal["publication", "evidence", "support", "degraded"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +307,6 @@ def _notes(
     items, gone = list(map(vars, evidence)), list(map(asdict, left_out))
     said: list[tuple[NoteKind, str]] = [
         ("publication", standing_note(items, cited, gone)),
-        ("difference", row.get("notice") or ""),
         ("evidence", row.get("answer_note") or ""),
         ("support", _support_line(row.get("unsupported") or ())),
         *(("degraded", f"{each.step} gave nothing. {each.fault}") for each in lost),

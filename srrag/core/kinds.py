@@ -103,7 +103,6 @@ MODULES: dict[str, str] = {
     "MeasureSimilarity": "srrag.lab.judges.similarity",
     "MergeEntities": "srrag.graph.entities",
     "MergeSynonyms": "srrag.graph.synonyms",
-    "NoticeMismatch": "srrag.answer.gate.mismatch",
     "Ontology": "srrag.core.ontology",
     "ParseDocuments": "srrag.corpus.parse",
     "Pipeline": "srrag.core.pipeline",

@@ -468,18 +468,6 @@ SNIPPETS = pa.list_(
     )
 )
 
-# Evidence on another population or intervention than the question's: `part` is P, I, …
-MISMATCHES = pa.list_(
-    pa.struct(
-        [
-            pa.field("evidence_id", _STRING),
-            pa.field("part", _STRING),
-            pa.field("asked", _STRING),
-            pa.field("found", _STRING),
-        ]
-    )
-)
-
 # Whether the evidence answers a question: wholly, in part, or not.
 STATES = ("answered", "partly", "not")
 

@@ -1,4 +1,4 @@
-"""Who a text speaks of, by rules: ages as ranges of years, sex, activity, animals."""
+"""Who a text speaks of, by rules: ages as ranges of years, sex, activity, animals, conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from typing import NamedTuple
 
 from srrag.algo.number_words import NUMBER_WORDS
-from srrag.reading.lexicon import lexicon
+from srrag.algo.terms import terms
+from srrag.reading.lexicon import alternatives, lexicon, words
 
 EVER = 200
 RANGE = "range"
@@ -167,3 +168,31 @@ def _years(match: re.Match[str]) -> Trait | None:
 
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]
+
+
+_LOOSE = frozenset(terms(" ".join(words("shared"))))
+"""Words that many conditions share, so that they tell none from another."""
+_BREAK = alternatives("name_ends")
+_CONDITION = re.compile(
+    rf"(?<![\w-])(?:(?!(?:{_BREAK})\b)[a-z][\w-]{{0,30}}\s){{0,4}}"
+    r"(?:pain|sprains?|strains?|tears?|ruptures?|fractures?|injur(?:y|ies)|syndromes?|disorders?|"
+    r"diseases?|disabilit(?:y|ies)|instability|impingement|whiplash|stroke|cancer|diabetes|"
+    r"failure|(?!(?:diagnosis|prognosis|aroma|diploma|academia)\b)"
+    r"[a-z]{2,30}(?:itis|osis|opathy|alg?ia|emia|oma|trophy|paresis|plegia))\b",
+    re.IGNORECASE,
+)
+_AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
+
+
+def conditions_in(text: str) -> list[str]:
+    """Phrases that name a condition with a word that tells it from others."""
+    return [name for m in _CONDITION.finditer(text) if {*terms(name := m[0].strip())} - _LOOSE]
+
+
+def asked_people(question: str) -> str:
+    """The last words of a question that say in whom ("in infants with diarrhea"), "" for none."""
+    for found in reversed([*_AMONG.finditer(question)]):
+        whom = question[found.end() :]
+        if lexicon("person").search(whom) or traits(whom) or conditions_in(whom):
+            return whom
+    return ""

@@ -23,7 +23,6 @@ from srrag.core.schema import (
     DOCUMENTS,
     EVIDENCE,
     KEYED_UNITS,
-    MISMATCHES,
     QUESTIONS,
     SNIPPETS,
     TOPICS,
@@ -124,22 +123,20 @@ def extract_document(fill: Fill) -> list[Prompt]:
 
 
 def to_answer(fill: Fill) -> pa.Table:
-    """A question with evidence, snippets and mismatches."""
+    """A question with evidence and snippets."""
     snippet = {"evidence_id": "e1", "text": fill("At 3 months the index was 29 points lower.")}
-    mismatch = {"evidence_id": "e1", "part": "P", "asked": "adults", "found": fill("runners")}
     return pa.table(
         {
             "text": [fill(QUESTION)],
             "options": [[fill("Strength training"), "Stretching"]],
             "evidence": pa.array([evidence(fill)], EVIDENCE),
             "snippets": pa.array([[snippet]], SNIPPETS),
-            "mismatches": pa.array([[mismatch]], MISMATCHES),
         }
     )
 
 
 def answer_question(fill: Fill) -> list[Prompt]:
-    step = ComposeAnswer(snippets="snippets", mismatches="mismatches")
+    step = ComposeAnswer(snippets="snippets")
     return step.prompts(to_answer(fill))
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from srrag.algo.language import guess_language
-from srrag.answer.gate.mismatch import conditions_in
 from srrag.answer.select.candidates import asked_outcome
 from srrag.reading.lexicon import lexicon
-from srrag.reading.people import traits
+from srrag.reading.people import conditions_in, traits
 from srrag.reading.statement import Direction, polarity, read_statement
 
 Part = Literal["P", "I", "C", "O"]

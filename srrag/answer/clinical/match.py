@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ from srrag.answer.clinical.asked import PARTS, AskedQuestion, Part
 from srrag.answer.clinical.paper import CitedPaper
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TextSource, held
+from srrag.reading.people import contradiction, traits
 
 NEARLY_ALL = 0.99
 
@@ -79,17 +80,18 @@ class PartMatch:
 def part_matches(asked: AskedQuestion, papers: Sequence[CitedPaper]) -> list[PartMatch]:
     """A match for each part; the best of the cited papers counts."""
     cited = [paper for paper in papers if paper.cited]
-    return [_match(part, name, asked.part(part), cited) for part, name in PARTS.items()]
+    return [_match(asked, part, name, cited) for part, name in PARTS.items()]
 
 
-def _match(part: Part, name: str, words: str, cited: Sequence[CitedPaper]) -> PartMatch:
+def _match(asked: AskedQuestion, part: Part, name: str, cited: Sequence[CitedPaper]) -> PartMatch:
+    words = asked.part(part)
     if not names_something(words):
         return PartMatch(part, name, words, "not_asked")
     if not cited:
         return PartMatch(part, name, words, "no")
-    others = [_other(part, paper) for paper in cited]
+    others = [other_people(asked, paper) if part == "P" else "" for paper in cited]
     if all(others):
-        return PartMatch(part, name, words, "other", other=str(others[0]["found"]))
+        return PartMatch(part, name, words, "other", other=others[0])
     fitting = [paper for paper, other in zip(cited, others, strict=True) if not other]
     held = held_words(words, [paper.text for paper in fitting])
     best = max(held, key=lambda each: each.share)
@@ -102,7 +104,7 @@ def _match(part: Part, name: str, words: str, cited: Sequence[CitedPaper]) -> Pa
     return PartMatch(part, name, words, state, lacking, numbers=numbers)
 
 
-def _other(part: Part, paper: CitedPaper) -> Mapping[str, str]:
-    """The mismatch of a paper on a part, {} if there is none."""
-    found = (each for item in paper.items for each in item["mismatches"] if each["part"] == part)
-    return next(found, {})
+def other_people(asked: AskedQuestion, paper: CitedPaper) -> str:
+    """Whom a paper is about where that cannot be who was asked about, "" where it can."""
+    found = contradiction(traits(asked.text), paper.title, paper.text)
+    return found.phrase if found else ""

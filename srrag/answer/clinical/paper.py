@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from srrag.algo.number_words import NUMBER_WORDS
-from srrag.answer.gate.mismatch import conditions_in
 from srrag.answer.select.candidates import plans
 from srrag.reading.lexicon import alternatives
+from srrag.reading.people import conditions_in
 from srrag.reading.prose import Role, plain, split_sentences
 
 Row = Mapping[str, Any]

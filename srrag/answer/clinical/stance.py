@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from srrag.answer.clinical.asked import AskedQuestion, Part
-from srrag.answer.clinical.match import held_words
+from srrag.answer.clinical.match import held_words, other_people
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
 from srrag.reading.prose import cut_sentences
 from srrag.reading.statement import Direction, Statement, read_statement
@@ -60,7 +60,7 @@ def stances(
     """The stance of each paper that is on the question; none of papers that name no direction.
 
     A paper is on the question if it holds half of the words of population, intervention and
-    comparison, is not marked as about other people or another treatment, and does not add
+    comparison, is not about other people, and does not add
     something to the treatment that a yes/no question asks of. What the answer quotes of it comes
     first, then its sentences that state something and name the outcome: conclusions, then results.
     It is clear if its sentence is, and either finds no difference between groups or no other one
@@ -81,7 +81,7 @@ def fitting(
     return [
         share >= LEAST_SHARE
         and bool(asked.O or paper.cited)
-        and not any(item["mismatches"] for item in paper.items)
+        and not other_people(asked, paper)
         and not (asked.claim and not asked.C and _adds(asked, paper.title))
         for share, paper in zip(shares, papers, strict=True)
     ]

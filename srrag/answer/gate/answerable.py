@@ -29,11 +29,11 @@ from srrag.answer.gate.coverage import (
     shares,
     typos,
 )
-from srrag.answer.gate.mismatch import asked_people
 from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.core.rows import live
 from srrag.core.schema import ANSWERABLE
 from srrag.core.step import Function, Place, Step
+from srrag.reading.people import asked_people
 from srrag.reading.prose import plain
 from srrag.storage.atomic_write import read_json
 

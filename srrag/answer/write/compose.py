@@ -36,7 +36,7 @@ from srrag.answer.write.cited import (
     show,
     state_of,
 )
-from srrag.answer.write.extractive import EvidenceDifference, low_grade_note, quoted_answer
+from srrag.answer.write.extractive import low_grade_note, quoted_answer
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, live, with_columns
 from srrag.core.schema import ANSWER, REJECT, empty_column
@@ -48,8 +48,6 @@ from srrag.reading.prose import plain
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."
 CHOOSE = "\n`choice` is the number of the option that you settle on, from 1, or 0 for none."
-DIFFERING_WEIGHT = 0.5
-"""Factor of the rules for evidence on other people or interventions."""
 OFF_TOPIC_WEIGHT = 0.25
 """Factor of the rules for evidence from papers with too few of the question's words."""
 
@@ -65,8 +63,8 @@ class ComposeAnswer(LLMStep):
     The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
     Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
     left without a citation is dropped, or kept and marked (`uncited`), and counted in
-    `dropped_sentences` in both cases. If no sentence is left, the step abstains. `snippets` and
-    `mismatches` name columns of FindSnippets and NoticeMismatch to show to the model; "" for none.
+    `dropped_sentences` in both cases. If no sentence is left, the step abstains. `snippets`
+    names the column of FindSnippets to show to the model; "" for none.
     The rules quote (ExtractRule) in the same three paragraphs. A faulty answer rejects its row.
 
     `gate` names the column of JudgeAnswerable; "" for none. If the gate says that the evidence does
@@ -76,7 +74,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 19
+    version: ClassVar[int] = 20
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -94,7 +92,6 @@ class ComposeAnswer(LLMStep):
 
     uncited: Uncited = "drop"
     snippets: str = ""
-    mismatches: str = ""
     gate: str = ""
     max_sentences: int = 12
     max_unsaid: float = 0.25
@@ -105,7 +102,7 @@ class ComposeAnswer(LLMStep):
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question, options and evidence, and the optional columns."""
-        found = (self.snippets, self.mismatches, self.gate)
+        found = (self.snippets, self.gate)
         return ("text", "options", "evidence", *filter(None, found))
 
     def __post_init__(self) -> None:
@@ -140,7 +137,6 @@ class ComposeAnswer(LLMStep):
                     evidence="\n".join(
                         evidence_lines(question["evidence"], self._marked(question))
                     ),
-                    differences=_listed(self._differences(question)),
                 ),
                 self.choice_schema if question["options"] else self.schema,
                 max_tokens=self.max_tokens,
@@ -163,22 +159,19 @@ class ComposeAnswer(LLMStep):
         answers = []
         for prompt in prompts:
             question = questions[prompt.row]
-            differences = self._differences(question)
-            others = {each.number for each in differences}
             near = {*question[self.gate]["on_topic"]} if self.gate else None
             passages = [
                 passage_of(
                     item,
-                    (DIFFERING_WEIGHT if number in others else 1.0)
-                    * (1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT),
+                    1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT,
                 )
-                for number, item in enumerate(question["evidence"], 1)
-            ]  # fmt: skip
+                for item in question["evidence"]
+            ]
             rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
             extract = rule(question["text"], passages)
             if self.gate:  # its note says what the evidence does not hold
                 extract = extract._replace(absent=[])
-            answer = quoted_answer(extract, [each.grade for each in passages], differences)
+            answer = quoted_answer(extract, [each.grade for each in passages])
             answers.append(_ruled(answer, question, passages).model_dump_json())
         return answers
 
@@ -188,17 +181,6 @@ class ComposeAnswer(LLMStep):
         for each in question[self.snippets] if self.snippets else ():
             marked.setdefault(each["evidence_id"], []).append(each["text"])
         return marked
-
-    def _differences(self, question: Row) -> list[EvidenceDifference]:
-        """The mismatches, by evidence number."""
-        numbers = {item["evidence_id"]: n for n, item in enumerate(question["evidence"], 1)}
-        return [
-            EvidenceDifference(
-                numbers[each["evidence_id"]], each["part"], each["asked"], each["found"]
-            )
-            for each in (question[self.mismatches] if self.mismatches else ())
-            if each["evidence_id"] in numbers
-        ]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Fault: invalid or missing citations, grades out of order, or no sentences."""
@@ -317,19 +299,6 @@ def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Ite
 def offered(options: Sequence[str]) -> str:
     """The options on a separate line, "" without options."""
     return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
-
-
-def _listed(differences: Sequence[EvidenceDifference]) -> str:
-    """Differences as JSON lines under a heading, "" without differences."""
-    if not differences:
-        return ""
-    lines = [
-        quoted(
-            {"evidence": each.number, "part": each.part, "asked": each.asked, "found": each.found}
-        )
-        for each in differences
-    ]
-    return "\n".join(["", "Noticed differences from the question, for `limits`:", *lines])
 
 
 def _empty(answer: str, model: str) -> Row:

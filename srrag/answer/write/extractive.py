@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from srrag.answer.select.quotes import ChosenSentence, Extract
 from srrag.answer.write.cited import (
     MAX_ANSWER,
     MAX_CITES,
     MAX_EVIDENCE,
-    MAX_LIMITS,
     MAX_SENTENCE_CHARS,
     CitedAnswer,
     CitedSentence,
@@ -27,18 +25,7 @@ MIN_ABSENT_CHARS = 2
 """Numbers and letters say little about what is missing."""
 
 
-class EvidenceDifference(NamedTuple):
-    """Where a piece of evidence (by number) speaks of another population or intervention."""
-
-    number: int
-    part: str
-    asked: str
-    found: str
-
-
-def quoted_answer(
-    extract: Extract, grades: Sequence[str], differences: Sequence[EvidenceDifference]
-) -> CitedAnswer:
+def quoted_answer(extract: Extract, grades: Sequence[str]) -> CitedAnswer:
     """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
 
     `grades` are those of the evidence, number by number. `missing` is the reason of an abstention.
@@ -47,7 +34,7 @@ def quoted_answer(
     return CitedAnswer(
         answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
-        limits=[*_opposed(extract), *_limits(extract.choices, differences)][:MAX_LIMITS],
+        limits=_opposed(extract),
         insufficient=not extract.choices,
         missing="" if extract.choices else _missing(extract)[:600],
     )
@@ -76,21 +63,6 @@ def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[
     return sentences
 
 
-def _limits(
-    choices: Sequence[ChosenSentence], differences: Sequence[EvidenceDifference]
-) -> list[CitedSentence]:
-    """Say where the quoted evidence differs from the question; each sentence cites it."""
-    cited = {n for choice in choices for n in choice.cites}
-    groups: dict[tuple[str, str], list[int]] = {}
-    for each in differences:
-        if each.number in cited:
-            groups.setdefault((each.asked, each.found), []).append(each.number)
-    return [
-        _sentence(f"{_asked(asked)} this evidence speaks of {found}.", sorted(numbers))
-        for (asked, found), numbers in groups.items()
-    ]
-
-
 def _opposed(extract: Extract) -> list[CitedSentence]:
     """Say that two papers disagree on the outcome, if two quotes of the core do."""
     if not extract.differ:
@@ -104,10 +76,6 @@ def low_grade_note(grades: Sequence[str]) -> str:
     if best not in LOW_GRADES:
         return ""
     return f"Nothing quoted here is above grade {best} ({STUDIES[best]})."
-
-
-def _asked(asked: str) -> str:
-    return f"The question asks about {asked}, while" if asked else "Other than the question,"
 
 
 def _named(grade: str) -> str:

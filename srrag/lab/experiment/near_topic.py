@@ -26,8 +26,7 @@ from srrag.lab.measure.scores import Scores
 from srrag.retrieve.questions import question_table
 
 _ABSTAINS: Row = {
-    "reject": None, "state": "not", "sentences": [], "answer": "", "answer_note": "",
-    "missing": "", "notice": "",
+    "reject": None, "state": "not", "sentences": [], "answer": "", "answer_note": "", "missing": "",
 }  # fmt: skip
 CONTROLS: Mapping[str, Row] = {
     "control: always abstain": _ABSTAINS,

@@ -47,7 +47,7 @@ from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
 
-ANSWERING = ("compose", "mismatch", "gate", "support")
+ANSWERING = ("compose", "gate", "support")
 FOLDS = 5
 RIDGE = 1.0
 FIT_IN = 3

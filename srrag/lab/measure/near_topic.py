@@ -123,18 +123,18 @@ def has_answered(row: Mapping[str, Any]) -> bool:
 def tells_lack(row: Mapping[str, Any], words: str) -> bool:
     """Whether an answer says that one of these words is missing from the evidence.
 
-    It does if one sentence of the note, the notice or the answer (quotes included) holds one of the
+    It does if one sentence of the note or the answer (quotes included) holds one of the
     words and a word of lack. A system that always lists half of the question as missing pays for it
     in `false_notice_rate`.
     """
     asked = frozenset(terms(words))
-    told = (row.get(name) or "" for name in ("missing", "answer_note", "notice", "answer"))
+    told = (row.get(name) or "" for name in ("missing", "answer_note", "answer"))
     sentences = (each for text in told for each in _SENTENCE.split(text))
     return any(_LACK.search(each) and asked & {*terms(each)} for each in sentences)
 
 
 def notices(row: Mapping[str, Any], question: str) -> bool:
-    """Whether the note or the notice says that a part of the question is missing."""
+    """Whether the note says that a part of the question is missing."""
     return tells_lack({**row, "answer": ""}, question)
 
 

@@ -138,7 +138,7 @@ export function show(reply) {
   at("parts").replaceChildren(...parts(reading));
   at("points").replaceChildren(...points(reading));
   tell("verdict", verdict(reply));
-  tell("notice", [reading.language, silent ? "" : notes(reply, "difference")].filter(Boolean).join(" "));
+  tell("notice", reading.language);
   tell("missing", reply.missing && `Missing: ${reply.missing}`);
   tell("note", notes(reply, "evidence"));
   showLimits(reply, open);
@@ -212,8 +212,7 @@ function showOthers(reply, open) {
     : `${several(others.length, "passage")} found, none cited`;
   at("uncited").replaceChildren(...others.map((item) => {
     const button = make("button", { type: "button", className: "source", dir: "auto" },
-      badge(item.grade, claims(reply, item.number)), ` ${titleOf(item)}`, item.year ? ` (${item.year})` : "",
-      ...item.mismatches.map((each) => make("span", { className: "chip other" }, `≠ ${each.found}`)));
+      badge(item.grade, claims(reply, item.number)), ` ${titleOf(item)}`, item.year ? ` (${item.year})` : "");
     button.addEventListener("click", () => open(item.number, button));
     return make("li", {}, button);
   }));

@@ -120,7 +120,7 @@ function card(item, cited, reply, side) {
     make("summary", {},
       make("span", { className: "number" }, String(item.number)), badge(item.grade),
       make("span", { className: "title" }, standingMark(item), titleOf(item)),
-      make("span", { className: "facts" }, facts.filter(Boolean).join(" · "), ...mismatchChips(item))),
+      make("span", { className: "facts" }, facts.filter(Boolean).join(" · "))),
     opened(item, cited, reply));
 }
 
@@ -185,20 +185,11 @@ export function gradeLine(item) {
 
 // ---- the parts of the question ----
 
-function mismatchChips(item) {
-  return (item.mismatches ?? []).map((each) =>
-    make("span", { className: "chip other" }, `≠ ${PARTS[each.part] ?? each.part}`));
-}
-
 export function chips(item) {
-  const other = item.mismatches ?? [];
   const stated = new Set((item.quotes ?? []).flatMap((quote) => quote.parts ?? []));
-  other.forEach((each) => stated.delete(each.part));
-  if (!other.length && !stated.size) return null;
-  const mismatched = other.map((each) => make("li", { className: "chip other" },
-    `≠ ${PARTS[each.part] ?? each.part}: ${each.found}${each.asked ? ` – you asked about ${each.asked}` : ""}`));
+  if (!stated.size) return null;
   const matched = Object.keys(PARTS).filter((part) => stated.has(part)).map((part) =>
     make("li", { className: "chip" }, `${PARTS[part]} stated`));
   return make("ul", { className: "chips", "aria-label": "Parts of the question in this passage" },
-    ...mismatched, ...matched);
+    ...matched);
 }

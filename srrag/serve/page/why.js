@@ -25,7 +25,7 @@ const STEPS = {
   RerankMaxSim: "Passages compared word by word", RerankBiEncoder: "Passages compared by meaning",
   RerankCrossEncoder: "Passages read against the question", RerankBETR: "Ranked by relevance and grade",
   FilterEvidence: "Passages that do not help removed", SelectEvidence: "Evidence chosen",
-  FindSnippets: "Sentences picked", NoticeMismatch: "Compared with who and what you asked about",
+  FindSnippets: "Sentences picked",
   ComposeAnswer: "Answer written", Reflect: "Checked whether that is enough",
 };
 

@@ -31,7 +31,7 @@ from srrag.systems.biogen.reformulate import context_of
 CUT = " …"
 """Ends a quote that does not end its sentence."""
 UNCITED = "No sentence of the answer cites the evidence."
-_UNUSED = ("uncited", "snippets", "mismatches", "max_sentences", "rule")
+_UNUSED = ("uncited", "snippets", "max_sentences", "rule")
 _ENDS = tuple(".!?…\"'”’)")
 
 
@@ -96,7 +96,7 @@ class ComposeParagraph(ComposeAnswer):
     words. `invalid_citations` counts numbers without evidence, and
     `dropped_sentences` what fell. `versions` names the column of other wordings to show, "" for
     none. The gate and the columns are those of ComposeAnswer, of which `uncited`, `snippets`,
-    `mismatches`, `max_sentences` and `rule` have no meaning here and are refused.
+    `max_sentences` and `rule` have no meaning here and are refused.
 
     The rules quote one sentence of each piece of evidence in its order: a bullet or summary as it
     is, of a document the sentence nearest to the question by TF-IDF. Equal quotes are one sentence

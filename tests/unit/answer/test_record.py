@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from srrag.answer.evidence import EvidenceMismatch, EvidenceQuote, papers_of
+from srrag.answer.evidence import EvidenceQuote, papers_of
 from srrag.answer.record import AnswerFinding, AnswerRecord, TextPlace
 
 STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 1, "items": 4}
@@ -28,22 +28,17 @@ ROW: dict[str, Any] = {
 
 def test_citations_are_numbers_and_evidence_has_what_was_said_of_it() -> None:
     quote = {"text": "It does.", "char_start": 0, "char_end": 8, "parts": ["O"]}
-    other = {"part": "P", "asked": "adults", "found": "boys"}
     row = {
         **ROW,
-        "notice": "It is about boys.",
         "snippets": [{"evidence_id": "e2", **quote}],
-        "mismatches": [{"evidence_id": "e1", **other}],
     }
     told = AnswerRecord.of(row)
     (sentence,) = told.sentences
     assert (sentence.text, sentence.part, sentence.citations) == ("It does.", "answer", (2,))
     first, second = told.evidence
     assert (first.number, first.study, first.quotes) == (1, "", ())
-    assert first.mismatches == (EvidenceMismatch(**other),)
-    assert (second.number, second.study, second.mismatches) == (2, "randomised trial", ())
+    assert (second.number, second.study) == (2, "randomised trial")
     assert second.quotes == (EvidenceQuote(**{**quote, "parts": ("O",)}),)  # type: ignore[arg-type]
-    assert [note.text for note in told.notes] == ["It is about boys."]
     assert [item.number for item in told.cited] == [2]
 
 

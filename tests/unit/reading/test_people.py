@@ -1,6 +1,6 @@
 import pytest
 
-from srrag.reading.people import contradiction, traits
+from srrag.reading.people import asked_people, conditions_in, contradiction, traits
 
 
 def differs(asked: str, title: str, text: str = "") -> str:
@@ -47,3 +47,21 @@ def test_a_text_contradicts_by_a_range_of_ages_alone() -> None:
 def test_what_a_text_adds_makes_up_for_its_title() -> None:
     assert differs("adults", "Adolescent pain", "Adults took part as well.") == ""
     assert differs("adults", "Tendons of rats", "Forty adults took part too.") == ""
+
+
+def test_words_that_only_look_like_conditions_are_none() -> None:
+    assert conditions_in("fruit aroma, an early diagnosis") == []
+    assert conditions_in("Walking with chronic neck pain") == ["chronic neck pain"]
+
+
+def test_whom_a_question_is_about_stands_at_its_end() -> None:
+    asked = {
+        "Does rest relieve pain in the knee in patients with gout of the toe?":
+            "patients with gout of the toe?",
+        "Is yoga safe in pregnancy?": "pregnancy?",
+        "How effective is physiotherapy for whiplash?": "whiplash?",
+        "What is the effect of rest on pain in subjects with pain in the knee?":
+            "subjects with pain in the knee?",
+        "What changes in quality of life are to be expected?": "",
+    }  # fmt: skip
+    assert {question: asked_people(question) for question in asked} == asked

@@ -39,8 +39,6 @@ def test_each_listener_hears_of_its_own_question(sample_root: Path) -> None:
         assert [data["step"] for name, data in events if name == "stage"] == [
             "SearchSparse",
             "SelectEvidence",
-            "FindAnchors",
-            "NoticeMismatch",
             "JudgeAnswerable",
             "ComposeAnswer",
         ]

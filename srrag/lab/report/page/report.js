@@ -186,9 +186,6 @@ function evidence(detail) {
     summary.append(make("span", item.number, "number"), badge(item.grade), ...standing(item), make("span", item.title || item.source_id || item.unit_id), meta);
     const window_ = make("div", "", "window");
     window_.append(quoted(item.text, item.quotes));
-    for (const m of item.mismatches) {
-      window_.append(make("p", `${m.part}: asked about ${m.asked}; here: ${m.found}`, "fault"));
-    }
     card.append(summary, window_);
     entry.append(card);
     list.append(entry);

@@ -36,7 +36,7 @@ def item(number: int, **more: Any) -> dict[str, Any]:
         "number": number, "doc_id": f"d{number}", "title": "", "text": "", "section": "",
         "year": 0,
         "grade": "C", "study": "randomised trial", "grade_source": "metadata", "source_id": "s",
-        "pmid": "", "standing": "ok", "standing_link": "", "mismatches": [],
+        "pmid": "", "standing": "ok", "standing_link": "",
         "unit_id": f"u{number}",
     }  # fmt: skip
     return {**told, **more}

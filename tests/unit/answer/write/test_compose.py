@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from srrag.answer.select.candidates import Passage, passage_of
 from srrag.answer.write.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer, choice_of
 from srrag.answer.write.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
-from srrag.answer.write.extractive import EvidenceDifference
 from srrag.core.schema import (
     ANSWERABLE,
     EVIDENCE,
-    MISMATCHES,
     NO_CHOICE,
     REJECT,
     SNIPPETS,
@@ -154,27 +152,18 @@ def test_three_paragraphs_in_their_order() -> None:
     assert parsed(reply(limits=(("D.", [1]),)))["answer"] == "D. [1]"
 
 
-def noticed(*differences: dict[str, str]) -> pa.Table:
-    batch = questions((QUESTION, evidence(FINDING, OTHER)))
-    batch = batch.append_column("notes", pa.array([list(differences)], MISMATCHES))
+def test_snippets_are_shown_with_their_evidence() -> None:
     marked = [{"evidence_id": "e2", "text": "recurrent ankle sprains"}]
-    return batch.append_column("best", pa.array([marked], SNIPPETS))
-
-
-def test_snippets_and_mismatches_are_shown_by_number() -> None:
-    step = ComposeAnswer(snippets="best", mismatches="notes")
-    assert step.reads == ("text", "options", "evidence", "best", "notes")
-    other = {"evidence_id": "e2", "part": "P", "asked": "adults", "found": "children"}
-    gone = {"evidence_id": "e9", "part": "P", "asked": "adults", "found": "rats"}
-    (prompt,) = step.prompts(noticed(other, gone))
+    batch = questions((QUESTION, evidence(FINDING, OTHER)))
+    batch = batch.append_column("best", pa.array([marked], SNIPPETS))
+    step = ComposeAnswer(snippets="best")
+    assert step.reads == ("text", "options", "evidence", "best")
+    (prompt,) = step.prompts(batch)
     lines = [json.loads(line) for line in prompt.user.splitlines() if line.startswith("{")]
     assert "snippets" not in lines[0]
     assert lines[1]["snippets"] == ["recurrent ankle sprains"]
-    assert lines[2:] == [{"evidence": 2, "part": "P", "asked": "adults", "found": "children"}]
-    assert "Noticed differences" not in step.prompts(noticed())[0].user
-    (plain_prompt,) = STEP.prompts(noticed(other))
+    (plain_prompt,) = STEP.prompts(batch)
     assert "snippets" not in plain_prompt.user
-    assert "children" not in plain_prompt.user
 
 
 def test_options_are_shown_to_the_model_alone() -> None:
@@ -210,18 +199,6 @@ def chosen(said: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_question_without_options_has_no_choice() -> None:
     assert ruled(QUESTION, FINDING, OTHER)["choice"] == -1
-
-
-def test_rules_say_what_differs_in_what_they_quote() -> None:
-    step = ComposeAnswer(mismatches="notes")
-    other = {"evidence_id": "e2", "part": "P", "asked": "adults", "found": "children"}
-    row = step.open(Place())(noticed(other | {"evidence_id": "e1"}, other)).to_pylist()[0]
-    limit = "The question asks about adults, while this evidence speaks of children."
-    assert row["answer"].endswith(f"\n\n{limit} [1][2]")
-    assert row["sentences"][-1] == sentence_row(limit, ["e1", "e2"], part="limits")
-    one = step.open(Place())(noticed(other)).to_pylist()[0]
-    assert [each["text"] for each in one["sentences"]] == [FINDING], "what differs counts less"
-    assert "speaks of" not in step.open(Place())(noticed()).to_pylist()[0]["answer"]
 
 
 def test_rules_say_beside_the_answer_that_its_grades_are_low() -> None:
@@ -413,10 +390,9 @@ def test_what_is_on_topic_is_quoted_first(near: int) -> None:
     assert row["sentences"][0]["text"] == texts[near - 1]
 
 
-def test_the_rules_weigh_what_is_off_topic_a_quarter_and_other_people_half(
+def test_the_rules_weigh_what_is_off_topic_a_quarter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The last piece is of neither: its weight is the product."""
     weights: list[float] = []
 
     def noted(item: dict[str, Any], weight: float) -> Passage:
@@ -424,14 +400,12 @@ def test_the_rules_weigh_what_is_off_topic_a_quarter_and_other_people_half(
         return passage_of(item, weight)
 
     monkeypatch.setattr("srrag.answer.write.compose.passage_of", noted)
-    others = [EvidenceDifference(number, "P", "adults", "children") for number in (2, 4)]
-    monkeypatch.setattr(ComposeAnswer, "_differences", lambda self, question: others)
     step = ComposeAnswer(gate="gate")
-    batch = questions((QUESTION, evidence(*(f"{FINDING[:-1]} in group {n}." for n in range(4)))))
+    batch = questions((QUESTION, evidence(*(f"{FINDING[:-1]} in group {n}." for n in range(3)))))
     gate = GATE | {"on_topic": ["e1", "e2"]}
     batch = batch.append_column("gate", pa.array([gate], ANSWERABLE))
     step.baseline(batch, step.prompts(batch))
-    assert weights == [1.0, 0.5, 0.25, 0.125]
+    assert weights == [1.0, 1.0, 0.25]
 
 
 def test_a_quote_knows_its_place_in_the_evidence_and_other_words_know_none() -> None:

@@ -1,5 +1,5 @@
 from srrag.answer.select.quotes import ChosenSentence, Extract
-from srrag.answer.write.extractive import EvidenceDifference, low_grade_note, quoted_answer
+from srrag.answer.write.extractive import low_grade_note, quoted_answer
 
 CHOICES = [
     ChosenSentence("Best.", [3]),
@@ -12,8 +12,8 @@ CHOICES = [
 GRADES = ["B", "D", "C", "D", "A", ""]
 
 
-def texts(name: str, choices: list[ChosenSentence], *differences: EvidenceDifference) -> list[str]:
-    answer = quoted_answer(Extract(choices, 1.0, []), GRADES, differences)
+def texts(name: str, choices: list[ChosenSentence]) -> list[str]:
+    answer = quoted_answer(Extract(choices, 1.0, []), GRADES)
     assert all(each.cites for each in answer.sentences())
     return [each.text for each in getattr(answer, name)]
 
@@ -35,28 +35,14 @@ def test_that_the_grades_are_low_is_said_where_all_are() -> None:
         assert low_grade_note(high) == ""
 
 
-def test_limits_name_differences_of_what_is_quoted() -> None:
-    cohort = [ChosenSentence("From a cohort.", [4, 2])]
-    differences = [
-        EvidenceDifference(4, "P", "adults", "adolescents"),
-        EvidenceDifference(2, "P", "adults", "adolescents"),
-        EvidenceDifference(1, "I", "injection", "surgery"),
-    ]
-    answer = quoted_answer(Extract(cohort, 1.0, []), GRADES, differences)
-    assert [(each.text, each.cites) for each in answer.limits] == [
-        ("The question asks about adults, while this evidence speaks of adolescents.", [2, 4])
-    ]
-    assert "injection" not in str(answer)
-
-
 def test_without_quotes_there_is_an_abstention_that_says_why() -> None:
-    answer = quoted_answer(Extract([], 0.22, ["2", "allograft"]), GRADES, [])
+    answer = quoted_answer(Extract([], 0.22, ["2", "allograft"]), GRADES)
     assert (answer.sentences(), answer.insufficient) == ([], True)
     assert answer.missing.startswith("The best passage covers 22% of the question.")
     assert answer.missing.endswith("Nowhere in the evidence: allograft.")
-    assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADES, []).insufficient
+    assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADES).insufficient
 
 
 def test_evidence_that_holds_nothing_of_the_question_has_no_share_of_it() -> None:
-    answer = quoted_answer(Extract([], 0.004, ["ketamine", "hiccups"]), GRADES, [])
+    answer = quoted_answer(Extract([], 0.004, ["ketamine", "hiccups"]), GRADES)
     assert answer.missing == "Nowhere in the evidence: ketamine, hiccups."

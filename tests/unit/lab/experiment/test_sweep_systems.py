@@ -102,7 +102,7 @@ def test_near_topic_is_a_benchmark_of_sweeps_with_two_controls(tmp_path: Path) -
     bench = near(tmp_path)
     assert [row["query_id"] for row in bench.gold] == ["b", "g"]
     said = {
-        "answer": "It helps.", "answer_note": "", "notice": "", "state": "answered", "evidence": [],
+        "answer": "It helps.", "answer_note": "", "state": "answered", "evidence": [],
     }  # fmt: skip
     answered = [{"query_id": name, "sentences": [{"text": "It helps."}], "reject": None, **said}
                 for name in ("b", "g")]  # fmt: skip

@@ -71,8 +71,6 @@ def test_a_request_chooses_its_pipeline_and_may_ask_why(client: TestClient) -> N
     assert [step["step"] for step in reply["trace"]] == [
         "SearchSparse",
         "SelectEvidence",
-        "FindAnchors",
-        "NoticeMismatch",
         "JudgeAnswerable",
         "ComposeAnswer",
     ]
