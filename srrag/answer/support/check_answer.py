@@ -40,7 +40,8 @@ class CheckAnswer(LLMStep):
     did not stand as written and what stands instead.
 
     Numbers that no cited sentence holds are shown to the model, which decides. What `veto` finds
-    is held back whatever the model says, in findings and `missing` as well. Sentences without a
+    is held back whatever the model says, in findings as well; `missing` and reasons may name what
+    no paper holds. Sentences without a
     verdict stay as they were, and the question is marked as degraded. By rules this step is off.
 
     A cited paper is shown whole up to `whole_chars`, else the cited sentences with `neighbours`
@@ -62,6 +63,7 @@ class CheckAnswer(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
+    version: ClassVar[int] = 2
 
     @property
     def off(self) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from srrag.answer.select.sentence_numbers import CitedText, cited, cited_papers, sources_of
+from srrag.answer.support.vetoes import folded, intrusion, veto
 from srrag.answer.write.cited import ABSTENTION, PARTIAL
 from srrag.answer.write.read_and_answer import answer_text
 from srrag.core.rows import Row
@@ -18,42 +17,6 @@ from srrag.llm.completion import Answer
 from srrag.llm.fields import Items, Means, Text
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain
-
-LINK, READER = "link", "reader"
-
-_CONTACT = re.compile(
-    r"""
-      [a-z]{3,6}://\S+
-    | [\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+
-    | \bwww\.[\w-]{1,64}(?:\.[\w-]{1,64})+
-    | \b(?:[a-z0-9-]{1,63}\.){1,5}(?:(?:com|org|net|info|gov|edu|int|io)\b(?!\.\w)|[a-z]{2,8}/\w)
-    | (?<![\w.,])(?:\+|00)\(?[1-9](?:[\s().-]{0,2}\d){7,13}(?![\w%])      # a number abroad
-    | (?<![\w.,])\(?0\d{2,4}\)?(?:[\s./-]\d{2,8}){1,4}(?![\w%,.]\d|\w|%)  # at home
-    | (?<![\w.,])(?:1-)?\(?[2-9]\d{2}\)?[\s.-]\d{3}[.-]\d{4}(?![\w%])     # of North America
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_MIN_DIGITS = 7
-_READER = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
-
-
-def veto(text: str, sources: Sequence[str]) -> str:
-    """Why a text is held back: LINK, READER or "".
-
-    LINK is a web or e-mail address or a telephone number that no source holds; READER addresses
-    the reader where no source does. `sources` are the question and the texts that it rests on.
-    """
-    said, held = _folded(text), _folded("\n".join(sources))
-    digits = re.sub(r"\D", "", held)
-    for found in _CONTACT.finditer(said):
-        contact = found[0].rstrip(".,;:)]}\"'")
-        number = re.sub(r"[\s().+/-]", "", contact)
-        if number.isdigit() and (len(number) < _MIN_DIGITS or number in digits):
-            continue
-        if contact not in held:
-            return LINK
-    return READER if _READER.search(said) and not _READER.search(held) else ""
-
 
 LOST_LEAD = "The answer that was written could not be supported by the papers that it cites."
 REVISES = (
@@ -185,7 +148,9 @@ def _unvetoed(row: Row) -> Row:
             for each in row["findings"]
             if not veto(each["text"], [row["text"], texts.get(each["evidence_id"], "")])
         ],
-        "missing": "" if veto(row["missing"], [row["text"], *texts.values()]) else row["missing"],
+        "missing": ""
+        if intrusion(row["missing"], [row["text"], *texts.values()])
+        else row["missing"],
     }
 
 
@@ -219,7 +184,7 @@ def settle(
     reason = ""
     if found is not None and found.verdict != "full":
         fault = fault or found.verdict
-        reason = "" if veto(found.reason, sources) else plain(found.reason)
+        reason = "" if intrusion(found.reason, sources) else plain(found.reason)
     if not fault:
         return Settled(sentence)
     corrected = found and correction(sentence, found, papers, row)
@@ -245,9 +210,5 @@ def correction(
     new = {**sentence, "text": text, "evidence_ids": ids, "places": places}
     sources = sources_of(new, papers, row["text"])
     lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
-    same = _folded(text) == _folded(sentence["text"]) and ids == sentence["evidence_ids"]
+    same = folded(text) == folded(sentence["text"]) and ids == sentence["evidence_ids"]
     return None if same or lost or veto(text, sources) else new
-
-
-def _folded(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,183 @@
+"""What may not stand in an answer whatever a model says of it: facts about a text and its sources.
+
+Links, quantities and words to the reader are found in any language; names, advice and what is apart
+from its sources are found where both are English, as in the frequencies of medical words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from decimal import Decimal
+
+from srrag.algo.language import guess_language
+from srrag.algo.stopwords import STOPWORDS
+from srrag.algo.terms import terms
+from srrag.answer.gate.answerable import packaged_model
+from srrag.answer.gate.coverage import TELLING, TextSource, held
+from srrag.answer.gate.mismatch import LOOSE
+from srrag.answer.select.candidates import TO_A_MODEL
+from srrag.reading.numbers import lost_numbers
+from srrag.reading.prose import cut_sentences
+from srrag.reading.tagger import treatment_weight
+
+LINK, READER, ORDER = "link", "reader", "order"
+DOSE, ADVICE, NAME, APART = "dose", "advice", "name", "apart"
+
+_CONTACT = re.compile(
+    r"""
+      [a-z]{3,6}://\S+
+    | [\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+
+    | \bwww\.[\w-]{1,64}(?:\.[\w-]{1,64})+
+    | \b(?:[a-z0-9-]{1,63}\.){1,5}(?:(?:com|org|net|info|gov|edu|int|io)\b(?!\.\w)|[a-z]{2,8}/\w)
+    | (?<![\w.,])(?:\+|00)\(?[1-9](?:[\s().-]{0,2}\d){7,13}(?![\w%])      # a number abroad
+    | (?<![\w.,])\(?0\d{2,4}\)?(?:[\s./-]\d{2,8}){1,4}(?![\w%,.]\d|\w|%)  # at home
+    | (?<![\w.,])\(?0\d\)?(?:[\s/-]\d{2,8}){2,4}(?![\w%,.]\d|\w|%)
+    | (?<![\w.,])(?:1-)?\(?[2-9]\d{2}\)?[\s.-]\d{3}[.-]\d{4}(?![\w%])     # of North America
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_MIN_DIGITS = 7
+_READER = re.compile(r"\b(?:you|your|yours|yourself)\b", re.IGNORECASE)
+_UNITS = (
+    r"(?:mg|g|[uµμ]g|mcg|ng|ml|cl|i\.?u\.?|mmol|units?|tablets?|capsules?|drops|puffs|ampoules?)\b"
+)
+_QUANTITY = re.compile(rf"(?<![\w.])(\d{{1,6}}(?:[.,]\d{{1,4}})?)\s?{_UNITS}", re.IGNORECASE)
+_UNIT = re.compile(rf"(?<![^\W\d]){_UNITS}", re.IGNORECASE)
+_PER_UNIT = (Decimal(1), Decimal(1000), Decimal("0.001"))
+"""A quantity is the same in the next larger or smaller unit."""
+_ADVISES = re.compile(
+    r"\b(?:should|must|ought to|ha(?:s|ve) to|recommend\w*|advi[sc]e\w*|advisable)\b", re.IGNORECASE
+)
+_BEARS_ADVICE = re.compile(r"\b(?:need|needs|needed|(?:guideline|prescri|warrant)\w*)\b", re.I)
+_ORDERS = re.compile(
+    r"(?:please|always|never|don['’]t|do not)\b"
+    r"|(\w{2,20})(?<!ing|.ed|.ly) (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
+    r"|their|any|every|each|all|no|some|only)\b",
+    re.IGNORECASE,
+)
+_UNKNOWN = 1.0
+_PROPER = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]{2,}\b")
+"""A word with a capital within a sentence."""
+_LEAST_NAME = 6
+_PLAIN_ENDING = re.compile(r"(?:[^aeiou]ed|ing|er|est|ly|ness|ment|ful|less|able|[^sui]s)$")
+"""Endings of everyday English; few names of drugs or procedures have them."""
+_MIN_APART = 4
+"""Telling words that a text has at least, if none of them is its sources'."""
+
+
+def veto(text: str, sources: Sequence[str]) -> str:
+    """Why a text is held back as a statement, "" if it may stand.
+
+    `sources` are the question, then what is cited. What `intrusion` finds comes first. DOSE is a
+    quantity of a drug that no source holds in any unit, ADVICE recommends or orders where no source
+    gives advice, NAME holds a word that is in no source and either unknown to medical texts or that
+    of a treatment. APART shares no telling word with what is cited.
+    """
+    if found := intrusion(text, sources):
+        return found
+    told = [_without_orders(source) for source in sources]
+    known = [source for source in told if _UNIT.search(source)]
+    if any(_lost(quantity[1], known) for quantity in _QUANTITY.finditer(text)):
+        return DOSE
+    read = (f"{told[0]} {text}", " ".join(told[1:]))
+    if not {*map(guess_language, read)} <= {"English", ""}:
+        return ""
+    if _advice(text, told):
+        return ADVICE
+    return _apart(text, told)
+
+
+def intrusion(text: str, sources: Sequence[str]) -> str:
+    """Why a text is held back even as a remark, "" if it may stand.
+
+    LINK is a web or e-mail address or a telephone number that no source holds, READER addresses the
+    reader where no source does, ORDER speaks to a model, or says what only words to a model in a
+    source do.
+    """
+    said, whole = folded(text), folded("\n".join(sources))
+    if _contact(said, whole):
+        return LINK
+    if _READER.search(said) and not _READER.search(whole):
+        return READER
+    return ORDER if TO_A_MODEL.search(text) or _ordered(text, sources) else ""
+
+
+def _apart(text: str, told: Sequence[str]) -> str:
+    """NAME, APART or "", by the words of a text that the sources hold."""
+    sources = [TextSource(str(number), each) for number, each in enumerate(told)]
+    found = held(text, sources, packaged_model().frequencies)
+    lost = ~found.inside.any(axis=0)
+    whole = folded(" ".join(told))
+    proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
+    for word, weight in zip(found.words, found.weights * lost, strict=True):
+        treats = treatment_weight(word) >= 1 and LOOSE.isdisjoint(terms(word))
+        if weight >= _UNKNOWN and not proper.get(word, not _is_name(word)):  # Mexican of Mexico
+            return NAME
+        if weight >= TELLING and treats:
+            return NAME
+    telling = found.weights >= TELLING
+    shared = telling & found.inside[1:].any(axis=0)
+    return APART if telling.sum() >= _MIN_APART and not shared.any() else ""
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word that medical texts do not know looks like none of everyday English."""
+    return len(word) >= _LEAST_NAME and not _PLAIN_ENDING.search(word.lower())
+
+
+def _contact(said: str, whole: str) -> bool:
+    digits = re.sub(r"\D", "", whole)
+    for found in _CONTACT.finditer(said):
+        contact = found[0].rstrip(".,;:)]}\"'")
+        number = re.sub(r"[\s().+/-]", "", contact)
+        if number.isdigit() and (len(number) < _MIN_DIGITS or number in digits):
+            continue
+        if contact not in whole:
+            return True
+    return False
+
+
+def _without_orders(source: str) -> str:
+    """A source without its sentences that speak to a model."""
+    if not TO_A_MODEL.search(source):
+        return source
+    return "\n".join(
+        sentence
+        for line in source.split("\n")
+        for sentence in cut_sentences(line)
+        if not TO_A_MODEL.search(sentence)
+    )
+
+
+def _ordered(text: str, sources: Sequence[str]) -> bool:
+    """Whether a text has a word that its sources hold in sentences to a model alone."""
+    told = [_without_orders(source) for source in sources]
+    ordered = {*terms("\n".join(sources))} - {*terms("\n".join(told))}
+    return not ordered.isdisjoint(terms(text))
+
+
+def _lost(written: str, told: Sequence[str]) -> bool:
+    value = Decimal(written.replace(",", "."))
+    return all(lost_numbers(f"{(value * unit).normalize():f}", told) for unit in _PER_UNIT)
+
+
+def _advice(text: str, told: Sequence[str]) -> bool:
+    """Whether a text advises where no source does, or orders what none does."""
+    if any(map(_orders, cut_sentences(text))):
+        return not any(map(_orders, cut_sentences("\n".join(told))))
+    if not _ADVISES.search(text):
+        return False
+    return not any(_ADVISES.search(each) or _BEARS_ADVICE.search(each) for each in told)
+
+
+def _orders(sentence: str) -> bool:
+    """Whether a sentence begins like an order: by a verb, which has an article or so behind it."""
+    found = _ORDERS.match(sentence)
+    return found is not None and (found[1] or "").lower() not in STOPWORDS
+
+
+def folded(text: str) -> str:
+    """A text without capitals, runs of spaces, and forms of letters that look alike."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
