@@ -36,6 +36,11 @@ FAULTS = {
     "contradicted": "contradicted by what was cited",
     "link": "with an address or a telephone number",
     "reader": "addressed to the reader",
+    "order": "an order to a model",
+    "dose": "with a dose that what was cited does not hold",
+    "advice": "advice that what was cited does not give",
+    "name": "with a name that what was cited does not hold",
+    "apart": "about something else than what was cited",
 }
 """Why a sentence does not stand as written, in words for the reader."""
 State = Literal["answered", "partly", "not"]

@@ -22,8 +22,9 @@ from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight
 
-LINK, READER, ORDER = "link", "reader", "order"
-DOSE, ADVICE, NAME, APART = "dose", "advice", "name", "apart"
+KINDS = LINK, READER, ORDER, DOSE, ADVICE, NAME, APART = (
+    "link", "reader", "order", "dose", "advice", "name", "apart",
+)  # fmt: skip
 
 _CONTACT = re.compile(
     r"""
