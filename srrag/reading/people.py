@@ -170,7 +170,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]
 
 
-_LOOSE = frozenset(terms(" ".join(words("shared"))))
+LOOSE = frozenset(terms(" ".join(words("shared"))))
 """Words that many conditions share, so that they tell none from another."""
 _BREAK = alternatives("name_ends")
 _CONDITION = re.compile(
@@ -186,7 +186,7 @@ _AMONG = re.compile(r"\b(?:in|among|for)\s+", re.IGNORECASE)
 
 def conditions_in(text: str) -> list[str]:
     """Phrases that name a condition with a word that tells it from others."""
-    return [name for m in _CONDITION.finditer(text) if {*terms(name := m[0].strip())} - _LOOSE]
+    return [name for m in _CONDITION.finditer(text) if {*terms(name := m[0].strip())} - LOOSE]
 
 
 def asked_people(question: str) -> str:

@@ -16,9 +16,9 @@ from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, TextSource, held
-from srrag.answer.gate.mismatch import LOOSE
 from srrag.answer.select.candidates import TO_A_MODEL
 from srrag.reading.numbers import lost_numbers
+from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight
 
