@@ -169,9 +169,11 @@ def _of_word(job: str, word: str, argv: Sequence[str]) -> Iterable[str]:
 
 
 def _kind(path: Path) -> str:
-    """The reader of a path: rows of JSON, a folder of PubMed's files, or a folder of papers."""
+    """The reader of a path: rows of JSON, a BEIR set, PubMed's files, or a folder of papers."""
     if path.suffix == ".jsonl":
         return "jsonl"
+    if (path / "corpus.jsonl").is_file():
+        return "beir"
     return "pubmed" if path.is_dir() and any(path.glob("pubmed*.xml.gz")) else "folder"
 
 

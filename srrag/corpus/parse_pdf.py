@@ -25,7 +25,7 @@ def parse_pdf(body: bytes) -> Parsed:
     Raises Unparsable: "broken_pdf", "encrypted_pdf", or "no_text_layer" for a scan.
     """
     from srrag.corpus.pdf_lines import read_pages  # a question never needs the parser
-    from srrag.corpus.pdf_text import to_markdown
+    from srrag.corpus.pdf_text import printed_year, to_markdown
 
     _check(body)
     pages = read_pages(body)
@@ -33,6 +33,8 @@ def parse_pdf(body: bytes) -> Parsed:
     metadata: Metadata = {"encoding": "pdf"}
     if empty := sum(not page for page in pages):
         metadata["pages_without_text"] = empty
+    if year := printed_year(pages[0]):
+        metadata["year"] = year
     if doi := doi_of(_WRAPPED.sub(r"\1", text[:_FIRST_CHARS])):
         metadata["doi"] = doi
     return Parsed(title, text, metadata)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pdfminer.layout import LAParams, LTChar, LTContainer, LTFigure, LTImage, LT
 from pdfminer.pdfdocument import PDFPasswordIncorrect
 
 from srrag.corpus.parsed import Unparsable
+
+logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of colours, once a figure
 
 Floats = npt.NDArray[np.float64]
 

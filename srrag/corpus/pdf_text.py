@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import median
 
 from srrag.corpus.boilerplate import page_furniture
@@ -19,6 +19,8 @@ _INDENT_POINTS = 6.0
 _SHORT_LINE = 0.85
 _WRAPPED = 0.6
 """Share of a column's width; a heading's shorter line had room for another word."""
+_LABELS = frozenset({"researcharticle", "originalarticle", "originalresearch", "openaccess"})
+"""Lines beside a title that say nothing of the paper, without blanks (some are spaced out)."""
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
 _ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
@@ -32,6 +34,14 @@ _REFERENCES = re.compile(
     r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited):?", re.IGNORECASE
 )
 
+_YEAR = r"\b((?:19|20)\d\d)\b"
+_PRINTED_YEAR = re.compile(
+    rf"(?:©|\(c\)|copyright|\bvolume)\D{{0,20}}{_YEAR}|(?:^|[;|]\s?)published\b[^.;]{{0,24}}?{_YEAR}"
+    rf"|{_YEAR}\W{{1,3}}\d{{1,4}}(?:\s?\(\w+\))?:\s?\w?\d",
+    re.IGNORECASE,
+)
+"""The year of a paper as its first page prints it: © 2015, Published 8 May 2014, 2015, 16:2."""
+
 
 def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     """The title (the largest type on the first page, "" if none stands out) and the Markdown.
@@ -41,7 +51,7 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     """
     furniture = page_furniture([[line.text for line in page] for page in pages])
     kept = [
-        [line for i, line in enumerate(page) if i not in drop]
+        [line for i, line in enumerate(page) if i not in drop and not _is_label(line.text)]
         for page, drop in zip(pages, furniture, strict=True)
     ]
     body = _body_size(kept)
@@ -49,6 +59,13 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     lines = [line for page in kept for line in page if line not in title]
     text = "\n\n".join(_blocks(lines, body))
     return join_lines([line.text for line in title]), text
+
+
+def printed_year(page: Sequence[PdfLine]) -> int:
+    """The latest year that a first page prints as its paper's, above any references; 0 for none."""
+    own = takewhile(lambda line: not _REFERENCES.fullmatch(line.text), page)
+    found = [max(each) for line in own for each in _PRINTED_YEAR.findall(line.text)]
+    return int(max(found, default=0))
 
 
 def join_lines(lines: Sequence[str]) -> str:
@@ -79,12 +96,24 @@ def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
 
 
 def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
-    """The lines of the largest type on the first page, if it is larger than the body's."""
-    largest = max((line.size for line in first), default=0.0)
-    lines = [line for line in first if line.size == largest]
-    if largest < _LARGER * body or len(lines) > _MAX_TITLE_LINES:
-        return []
-    return lines
+    """The lines of the largest type on the first page, if it is larger than the body's.
+
+    One word, or words told twice, are a journal's name: the next size is looked at.
+    """
+    sizes = sorted({line.size for line in first if line.size >= _LARGER * body}, reverse=True)
+    found = [[line for line in first if line.size == size] for size in sizes]
+    titles = [lines for lines in found if not _is_name(" ".join(line.text for line in lines))]
+    lines = next(iter(titles or found), [])
+    return lines if len(lines) <= _MAX_TITLE_LINES else []
+
+
+def _is_name(text: str) -> bool:
+    words = text.casefold().split()
+    return len(words) < 5 and (len(words) < 2 or len({*words}) < len(words))
+
+
+def _is_label(line: str) -> bool:
+    return line.replace(" ", "").casefold() in _LABELS
 
 
 def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:

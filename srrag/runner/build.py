@@ -21,7 +21,7 @@ from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
-from srrag.runner.progress import say
+from srrag.runner.progress import built, say
 from srrag.runner.rejects import write_rejects
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.repair import Repair, mend_marker
@@ -138,7 +138,7 @@ class BuildJob:
         if not parts:
             raise ValueError("the corpus holds no document")
         take_over(self.store, self.plan, known, parts)
-        say(f"{source:<12} {len(parts)} parts")
+        built(source, f"{len(parts)} parts")
         return parts
 
     def _discard(self, parts: Sequence[str]) -> None:

@@ -27,10 +27,10 @@ def say(message: str) -> None:
         print(worded(message), file=sys.stderr, flush=True)
 
 
-def built(stage: str) -> None:
-    """Tell that a stage in one piece stands; a live block tells no such steps."""
-    if not _live:
-        say(f"{stage:<12} built")
+def built(stage: str, what: str = "built") -> None:
+    """Tell a log that a stage stands; a person at a terminal is told of the whole at its end."""
+    if not sys.stderr.isatty():
+        say(f"{stage:<12} {what}")
 
 
 @contextmanager
@@ -86,14 +86,15 @@ class Progress:
             say(self.line(now - self.started))
 
     def rows(self, done: int, total: int) -> None:
-        """Set the rows done of the current part; print when it is time."""
+        """Set the rows done of the current part: a bar moves by them, a line is printed in time."""
+        part = f"part {self.done + 1} of {self.total}" if self.total > 1 else "its one part"
+        if self._task is not None and _live:
+            note = f"{done:,}/{total:,} rows of {part}"
+            _live[0].update(self._task, completed=self.done + done / max(1, total), note=note)
+            return
         now = time.monotonic()
         if done < total and now - self._last >= INTERVAL_S:
             self._last = now
-            part = f"part {self.done + 1} of {self.total}" if self.total > 1 else "its one part"
-            if self._task is not None and _live:
-                _live[0].update(self._task, note=f"{done:,}/{total:,} rows of {part}")
-                return
             say(f"{self.stage:<12} {done}/{total} rows of {part}")
 
     def line(self, elapsed_s: float) -> str:

@@ -60,6 +60,8 @@ def test_arguments_without_a_key_have_the_place_that_one_expects(tmp_path: Path)
     assert in_full("build", ["papers/"]) == ["corpus=folder", "corpus.path=papers/"]
     assert in_full("build", ["a.jsonl"])[0] == "corpus=jsonl"
     assert in_full("build", [str(tmp_path)])[0] == "corpus=pubmed"
+    (tmp_path / "corpus.jsonl").touch()
+    assert in_full("build", [str(tmp_path)])[0] == "corpus=beir"
     assert in_full("build", ["corpus=beir", "x"]) == ["corpus=beir", "corpus.path=x"]
     assert in_full("verify", ["R"]) == ["root=R"]
 

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 (inputs read better whole)
 import importlib.util
 import json
+import logging
 import pickle
 from typing import Any
 
@@ -11,7 +12,7 @@ from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.pdf_lines import PdfLine, in_reading_order
-from srrag.corpus.pdf_text import join_lines, to_markdown
+from srrag.corpus.pdf_text import join_lines, printed_year, to_markdown
 from srrag.corpus.record import RawRecord, raw_table, refusal
 from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
 
@@ -382,6 +383,49 @@ def test_a_paper_in_columns_comes_out_as_it_reads(columns: int) -> None:
     source = " ".join(f"{name} {text}" for name, text in sections)
     assert recovered(source, row["text"].replace("## ", "")) > 0.99
     assert "Journal of Invented Trials" not in row["text"]
+
+
+def lines_of(*told: tuple[str, float]) -> list[PdfLine]:
+    """Lines below each other, each with its size of type."""
+    return [
+        PdfLine(text, 50.0, 50.0 + 5 * len(text), 700.0 - 20 * n, 712.0 - 20 * n, size, False)
+        for n, (text, size) in enumerate(told)
+    ]
+
+
+@pytest.mark.parametrize("logo", ["Trials", "Critical Care Critical Care"])
+def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) -> None:
+    title = "Inhaled PGE1 in neonates: two pilot trials"
+    page = lines_of(
+        (logo, 40), ("R E S E A R C H A R T I C L E", 18), (title, 18), ("Text. " * 9, 10)
+    )
+    assert to_markdown([page])[0] == title
+    assert "R C H" not in to_markdown([page])[1]
+    alone = lines_of(("Hypertension", 40), ("We treated them for long. " * 9, 10))
+    assert to_markdown([alone])[0] == "Hypertension", "a title of one word, where there is no other"
+
+
+@pytest.mark.parametrize(
+    ("line", "year"),
+    [
+        ("Trials 2015, 16:2", 2015),
+        ("Légaré et al. Trials (2015) 16:50 DOI 10.1186/s13063-015-0567-7", 2015),
+        ("© 2014 Dodd et al.; licensee BioMed Central Ltd.", 2014),
+        ("Received 26 September 2013; Accepted 18 March 2014; Published 8 May 2014", 2014),
+        ("Volume 2014, Article ID 801626, 8 pages", 2014),
+        ("We followed 2015 people from 2009 to 2011; a guideline published in 1998 said so", 0),
+        ("between 2009 and 2010, 120: mg", 0),
+    ],
+)
+def test_a_pdf_tells_its_year_where_its_first_page_prints_it(line: str, year: int) -> None:
+    below = ("References", 10), ("1. Author A. A study. J Demo 2019;1:1-10.", 8)
+    assert printed_year(lines_of((line, 8), ("Text. " * 9, 10), *below)) == year
+
+
+def test_what_the_parser_of_pdf_warns_of_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("pdfminer.pdfinterp").warning("Cannot set non-stroke color")
+    one("pdf", paper_pdf("A title", [("Results", "Pain fell. " * 40)]))
+    assert not caplog.records
 
 
 def test_a_heading_of_two_lines_in_a_pdf_is_one() -> None:
