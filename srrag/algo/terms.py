@@ -1,7 +1,7 @@
 """Content words of a question or sentence, stemmed."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 import Stemmer
 
@@ -12,9 +12,14 @@ _WORD = re.compile(r"[^\W_]+")
 
 def terms(text: str) -> list[str]:
     """Snowball (English) stems of the content words and numbers of a text, in order."""
+    return list(_stems(text))
+
+
+@lru_cache(maxsize=1024)
+def _stems(text: str) -> tuple[str, ...]:
+    """The stems, kept for the next step: gate, notices and quotes read the same few texts."""
     words = [word for word in _WORD.findall(text.lower()) if word not in STOPWORDS]
-    stems: list[str] = _stemmer().stemWords(words)
-    return stems
+    return tuple(_stemmer().stemWords(words))
 
 
 @cache

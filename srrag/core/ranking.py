@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Ranked = tuple[pa.Array, npt.NDArray[np.float32]]
 """Ids and scores of one search, best first."""
@@ -18,7 +19,8 @@ SCORE_DECIMALS = 5
 
 def rank(ids: pa.Array, scores: npt.NDArray[np.float32], k: int) -> Ranked:
     """Sort by rounded score, then by id, and keep k; the order does not depend on the batch."""
-    order = np.lexsort((np.asarray(ids), -np.round(scores, SCORE_DECIMALS)))[:k]
+    by_id = np.asarray(pc.rank(ids, tiebreaker="dense"))  # NumPy would compare Python's strings
+    order = np.lexsort((by_id, -np.round(scores, SCORE_DECIMALS)))[:k]
     return ids.take(pa.array(order)), scores[order]
 
 
@@ -34,6 +36,8 @@ def merge(found: Sequence[Ranked], k: int) -> Ranked:
 
 def pool(found: Sequence[Ranked], k: int) -> Ranked:
     """Merge searches that may share units, each unit with its best score; returns the k best."""
+    if len(found) == 1:
+        return found[0][0][:k], found[0][1][:k]
     ids, scores = _joined(found)
     coded = ids.dictionary_encode()
     best = np.full(len(coded.dictionary), -np.inf, np.float32)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from srrag.reading.mentions import Mention, find_mentions
+from srrag.reading.mentions import find_mentions, type_runs
 
 MAX_ANCHORS = 4
 MAX_CHARS = 160
@@ -76,19 +76,17 @@ def rule_anchors(questions: Sequence[str]) -> list[dict[str, list[str]]]:
     """Verbatim phrases of each question for P, I, C, O and T, in order; a part may have none."""
     found = [{part: list[str]() for part in "PICOT"} for _ in questions]
     pieces: list[_Piece] = []
-    for number, (text, mentions) in enumerate(zip(questions, _mentions(questions), strict=True)):
+    patterns = type_runs(questions, [[]] * len(questions))  # of a question's own, times are enough
+    for number, (text, mentions) in enumerate(zip(questions, patterns, strict=True)):
         times = [(m.start, m.end) for m in mentions if m.type == "Timepoint"]
         found[number]["T"] = [text[start:end] for start, end in times]
         pieces += [_Piece(number, part, piece) for part, piece in _pieces(text, times)]
-    types = _mentions([piece.text for piece in pieces])
+    texts = [piece.text for piece in pieces]
+    types = find_mentions(texts, [""] * len(texts), [False] * len(texts)) if texts else []
     for piece, mentions in zip(pieces, types, strict=True):
         part = _part(piece, {mention.type for mention in mentions})
         found[piece.question][part].append(piece.text)
     return [{part: _first(anchors) for part, anchors in parts.items()} for parts in found]
-
-
-def _mentions(texts: Sequence[str]) -> list[list[Mention]]:
-    return find_mentions(texts, [""] * len(texts), [False] * len(texts)) if texts else []
 
 
 def _pieces(text: str, times: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:

@@ -62,7 +62,7 @@ def cues(text: str, own: frozenset[str] = frozenset()) -> list[Cue]:
     told: list[Told] = [
         (cast(Effect, match.lastgroup), match)
         for match in lexicon("same", "up", "down", "better", "worse").finditer(text)
-        if not own & {*terms(match[0]), match[0].casefold()}
+        if not (own and own & {*terms(match[0]), match[0].casefold()})
     ]
     spans = negated_spans(text)
     found = []

@@ -6,15 +6,17 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.algo.maxsim import best_products, summed
 from srrag.algo.rrf import min_max
-from srrag.core.hits import Offsets, codes, unpack_hits
+from srrag.core.hits import Offsets, unpack_hits
 from srrag.core.step import Place
 from srrag.core.units import open_units
 from srrag.index.tokens import TokenIndex
@@ -177,14 +179,11 @@ def channel_scores(
     Hits and channel are flat, each with the offsets of its questions.
     """
     found, scores, ends = channel
-    if not len(found):
-        return np.zeros(len(ids))
-    names, (wanted, keys) = codes([ids, found])
-    wanted += len(names) * np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    keys += len(names) * np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    order = np.argsort(keys)
-    place = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
-    known: Floats = np.where(keys[place] == wanted, scores[place], 0.0)
+    known = np.zeros(len(ids))
+    for own, other in zip(pairwise(offsets), pairwise(ends), strict=True):
+        place = pc.index_in(ids[slice(*own)], value_set=found[slice(*other)])
+        held = np.flatnonzero(np.asarray(place.is_valid()))
+        known[own[0] + held] = scores[slice(*other)][np.asarray(place.drop_null())]
     return known
 
 

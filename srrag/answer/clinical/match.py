@@ -36,7 +36,7 @@ def held_words(wanted: str, texts: Sequence[str]) -> list[HeldWords]:
 
     Words weigh by their rarity in medical texts, squared; where all are general, each alike.
     """
-    sources = [TextSource(str(n), text) for n, text in enumerate(texts)]
+    sources = [TextSource(str(n), (text,)) for n, text in enumerate(texts)]
     found = held(wanted, sources, packaged_model().frequencies)
     if not found.words or not texts:
         return [HeldWords(1.0, ())] * len(texts)

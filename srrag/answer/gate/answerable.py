@@ -177,7 +177,7 @@ def sources(
     return [
         TextSource(
             _paper(item),
-            f"{item['title']}\n{item['section']}\n{whole.get(_paper(item), item['text'])}",
+            (item["title"], item["section"], whole.get(_paper(item), item["text"])),
         )
         for item in evidence
     ]
@@ -226,7 +226,7 @@ def lack_note(gate: Mapping[str, Any]) -> str:
 
 def typo_note(question: str, evidence: Sequence[Mapping[str, Any]]) -> str:
     """How words of a question that no evidence holds were read, "" for none."""
-    texts = [f"{each['title']} {each['text']}" for each in evidence]
+    texts = [text for each in evidence for text in (each["title"], each["text"])]
     read = typos(question, texts, packaged_model().frequencies)
     return " ".join(f"“{typo}” is read as “{word}”." for typo, word in read.items())
 

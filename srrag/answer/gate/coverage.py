@@ -14,13 +14,14 @@ import html
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.terms import terms
-from srrag.answer.select.candidates import TO_A_MODEL
+from srrag.answer.select.candidates import speaks_to_a_model
 from srrag.reading.lexicon import words
 from srrag.reading.outcome_kinds import LETTERED, kinds_of, lettered
 from srrag.reading.prose import cut_sentences
@@ -38,6 +39,7 @@ TELLING = 0.45
 """Least weight of a telling word, which occurs in fewer than about 2 % of texts."""
 _WORD = re.compile(r"[^\W_]+")
 _ACRONYM = re.compile(r"[A-Z]{2,6}s?\Z")
+_ACRONYMS = re.compile(r"[A-Z](?<![^\W_].)[A-Z]{1,5}s?(?![^\W_])")
 MAX_RUN = 6
 """Words of the longest run whose initials may be an acronym, those between content words too."""
 LEAST_ACRONYM = 3
@@ -51,10 +53,10 @@ GENERAL = frozenset(terms(" ".join(words("general"))))
 
 
 class TextSource(NamedTuple):
-    """A piece of evidence: its document, and its title, section and text as one."""
+    """A piece of evidence: its document, and its texts, such as title, section and text."""
 
     document: str
-    text: str
+    texts: tuple[str, ...]
 
 
 class Held(NamedTuple):
@@ -101,7 +103,8 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
     typo is read as the word that it stands for.
     """
     question = html.unescape(without_orders(question))
-    for typo, word in typos(question, [source.text for source in sources], frequencies).items():
+    texts = [text for source in sources for text in source.texts]
+    for typo, word in typos(question, texts, frequencies).items():
         question = question.replace(typo, word)
     asked = _BRACKETED.sub(_written_out, question)
     stems = {
@@ -111,7 +114,7 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
         for stem in terms(word)
     } | lettered(question)
     weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])
-    seen = [_Seen.of(source.text) for source in sources]
+    seen = [_Seen(source.texts) for source in sources]
     short = acronyms(question)
     rows = [[each.holds(s, word, short.get(s, ())) for s, word in stems.items()] for each in seen]
     inside = np.array(rows, bool).reshape(len(sources), len(stems))
@@ -123,7 +126,7 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
 
 def without_orders(question: str) -> str:
     """A question without the sentences that speak to a model, unless there is no other."""
-    said = [each for each in cut_sentences(question) if not TO_A_MODEL.search(each)]
+    said = [each for each in cut_sentences(question) if not speaks_to_a_model(each)]
     return " ".join(said) or question
 
 
@@ -146,7 +149,8 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
         word
         for text in texts
         for word in _WORD.findall(text)
-        if (head := word[:4].lower())[:2] in heads or _british(head)[:2] in heads
+        if (head := word[:4].lower())[:2] in heads
+        or ("e" in head[1:3] and _british(head)[:2] in heads)
     ]  # the stems of others do not begin like one of these, in British spelling or American
     known = {stem: word for word in seen for stem in terms(word)}
     begin = {_british(stem)[:PREFIX_CHARS] for stem in known}
@@ -199,25 +203,29 @@ def acronyms(question: str) -> dict[str, set[str]]:
     return found
 
 
-class _Seen(NamedTuple):
-    """Stems, kinds of outcome, word beginnings, runs of initials and acronyms of a text."""
+class _Seen:
+    """What a source holds; what only some questions ask for is read when one does."""
 
-    stems: frozenset[str]
-    kinds: frozenset[str]
-    beginnings: frozenset[str]
-    initials: str
-    acronyms: frozenset[str]
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._plain = {stem for text in texts for stem in terms(text)}
+        self.stems = self._plain.union(*map(lettered, texts))
+        self.kinds = kinds_of(self.stems)
 
-    @classmethod
-    def of(cls, text: str) -> _Seen:
-        plain = frozenset(terms(text))
-        begin = frozenset([stem[:PREFIX_CHARS] for stem in _british(" ".join(plain)).split()])
-        stems = plain | lettered(text).keys()
-        words = _WORD.findall(text)
-        short = frozenset([word.rstrip("s") for word in words if _ACRONYM.match(word)])
-        return cls(
-            stems, kinds_of(stems), begin, "".join([word[0] for word in words]).upper(), short
-        )
+    @cached_property
+    def beginnings(self) -> set[str]:
+        """The first letters of its stems, in American spelling."""
+        return {stem[:PREFIX_CHARS] for stem in _british(" ".join(self._plain)).split()}
+
+    @cached_property
+    def acronyms(self) -> set[str]:
+        """Its words in capitals, in the singular."""
+        return {word.rstrip("s") for text in self._texts for word in _ACRONYMS.findall(text)}
+
+    @cached_property
+    def initials(self) -> str:
+        """The first letters of all its words, in capitals."""
+        return "".join([word[0] for text in self._texts for word in _WORD.findall(text)]).upper()
 
     def holds(self, stem: str, word: str, short: Collection[str]) -> bool:
         if stem in self.stems:

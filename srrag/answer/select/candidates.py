@@ -117,12 +117,16 @@ _TURNS = re.compile(
     r"(?:However|But|Yet|In contrast|By contrast|Conversely|Nevertheless|Nonetheless|"
     r"On the (?:other hand|contrary))\b"
 )
-TO_A_MODEL = re.compile(
+_TO_A_MODEL = re.compile(
     r"\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?)\b"
     r"|\bsystem prompt\b|\blanguage model\b|\bevidence grade\s*:|\bcite (?:this|me|only)\b"
     r"|\{\s?\"|\"\s?\}|</|<\||<[a-z]{1,20}>",
     re.IGNORECASE,
 )
+_NEEDED = (
+    "instruction", "prompt", "language model", "evidence grade", "cite ", "{", "}", "<"
+)  # fmt: skip
+"""One of these stands in whatever that pattern finds; a look for them takes a tenth of the time."""
 MIN_WORDS, MAX_WORDS = 5, 90
 _SHORT = re.compile(r"(?:No|None|Neither|Nobody)\b.* \S+ \S")
 """A finding may be shorter: "No harm was seen.\""""
@@ -254,4 +258,11 @@ def _states(text: str) -> bool:
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
     enough = words >= MIN_WORDS or _SHORT.match(text) is not None
     states = enough and words <= MAX_WORDS and opens and text[-1] not in "?:"
-    return states and TO_A_MODEL.search(text) is None
+    return states and not speaks_to_a_model(text)
+
+
+def speaks_to_a_model(text: str) -> bool:
+    """Whether a text holds an order to a model, or what a prompt is made of."""
+    folded = text.casefold()
+    needed = any(each in folded for each in _NEEDED)
+    return needed and _TO_A_MODEL.search(text) is not None

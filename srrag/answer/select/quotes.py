@@ -201,7 +201,7 @@ class ExtractRule:
 def _read(question: str, passages: Sequence[Passage]) -> str:
     """The question without orders to a model, its typos written as the passages have the words."""
     question = without_orders(question)
-    texts = [f"{each.title} {each.text}" for each in passages]
+    texts = [text for each in passages for text in (each.title, each.text)]
     for typo, word in typos(question, texts, packaged_model().frequencies).items():
         question = question.replace(typo, word)
     return question
@@ -270,10 +270,10 @@ def _unnamed(question: str, quoted: Sequence[Passage]) -> str:
     named = {*named_terms(outcome)}
     if outcome == question or named <= _SAID_OTHERWISE:
         return ""
-    texts = [f"{each.title} {each.text}" for each in quoted]
-    if any(not named.isdisjoint(named_terms(text)) for text in texts):
+    texts = [(each.title, each.text) for each in quoted]
+    if any(not named.isdisjoint(named_terms(text)) for both in texts for text in both):
         return ""
-    found = held(outcome, [TextSource("", text) for text in texts], packaged_model().frequencies)
+    found = held(outcome, [TextSource("", both) for both in texts], packaged_model().frequencies)
     return "" if found.inside[:, found.weights > 0].any() else outcome
 
 

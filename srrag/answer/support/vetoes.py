@@ -16,7 +16,7 @@ from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, TextSource, held
-from srrag.answer.select.candidates import TO_A_MODEL
+from srrag.answer.select.candidates import speaks_to_a_model
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
@@ -102,12 +102,12 @@ def intrusion(text: str, sources: Sequence[str]) -> str:
         return LINK
     if _READER.search(said) and not _READER.search(whole):
         return READER
-    return ORDER if TO_A_MODEL.search(text) or _ordered(text, sources) else ""
+    return ORDER if speaks_to_a_model(text) or _ordered(text, sources) else ""
 
 
 def _apart(text: str, told: Sequence[str]) -> str:
     """NAME, APART or "", by the words of a text that the sources hold."""
-    sources = [TextSource(str(number), each) for number, each in enumerate(told)]
+    sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
     found = held(text, sources, packaged_model().frequencies)
     lost = ~found.inside.any(axis=0)
     whole = folded(" ".join(told))
@@ -142,13 +142,13 @@ def _contact(said: str, whole: str) -> bool:
 
 def _without_orders(source: str) -> str:
     """A source without its sentences that speak to a model."""
-    if not TO_A_MODEL.search(source):
+    if not speaks_to_a_model(source):
         return source
     return "\n".join(
         sentence
         for line in source.split("\n")
         for sentence in cut_sentences(line)
-        if not TO_A_MODEL.search(sentence)
+        if not speaks_to_a_model(sentence)
     )
 
 

@@ -20,12 +20,12 @@ RARE = Frequencies(1000, {"pain": 300, "neck": 60, "physiotherapi": 9, "manual":
 
 def named(question: str, *texts: str) -> dict[str, float]:
     """FEATURES by name."""
-    found = held(question, [TextSource(str(n), text) for n, text in enumerate(texts)], RARE)
+    found = held(question, [TextSource(str(n), (text,)) for n, text in enumerate(texts)], RARE)
     return dict(zip(FEATURES, features(found).tolist(), strict=True))
 
 
 def missing(question: str, *texts: str) -> list[str]:
-    return missing_words(held(question, [TextSource("d", text) for text in texts], RARE))
+    return missing_words(held(question, [TextSource("d", (text,)) for text in texts], RARE))
 
 
 def test_a_word_weighs_by_how_rare_it_is() -> None:
@@ -69,7 +69,7 @@ def test_a_paper_counts_as_a_whole_and_best_passages_alone() -> None:
     question = "physiotherapy neck"
     apart = named(question, "physiotherapy", "neck")
     joined = features(
-        held(question, [TextSource("d", "physiotherapy"), TextSource("d", "neck")], RARE)
+        held(question, [TextSource("d", ("physiotherapy",)), TextSource("d", ("neck",))], RARE)
     ).tolist()
     assert apart["document_coverage"] < 1
     assert joined[FEATURES.index("document_coverage")] == pytest.approx(1)
