@@ -9,8 +9,8 @@ for the citation; LightRAG counts a token every four characters, as its tokenize
     python -m perf.model_peers vectors --port 8970            # in this project's environment
     python perf/model_peers.py paperqa D.jsonl Q.jsonl OUT --llm URL/v1 --port 8970
 
-OUT/answers.jsonl gets a line a question: query_id, answer, calls, tokens in and out (characters
-over four) of the question alone; LightRAG's index is counted in OUT/index.json.
+OUT/answers.jsonl gets a line a question, with PaperQA2's own count of tokens; OUT/index.json and
+OUT/asked.json count LightRAG's calls and tokens (characters over four) for papers and questions.
 """
 
 from __future__ import annotations
@@ -162,18 +162,19 @@ async def lightrag(arguments: argparse.Namespace, out: Path) -> None:
     papers = rows(arguments.documents)
     await rag.ainsert([whole_text(each) for each in papers], ids=[each["id"] for each in papers],
                       file_paths=[each["title"] for each in papers])  # fmt: skip
-    (out / "index.json").write_text(json.dumps({"documents": len(papers), **calls.counted()}))
+    if calls.calls:
+        (out / "index.json").write_text(json.dumps({"documents": len(papers), **calls.counted()}))
+
+    indexed = calls.counted()
 
     async def ask(question: dict[str, Any]) -> dict[str, Any]:
-        own = Calls(arguments.llm)
-        parameters = QueryParam(mode="mix", enable_rerank=False, model_func=answering(own))
-        return {
-            **question,
-            "answer": await rag.aquery(question["text"], parameters),
-            **own.counted(),
-        }
+        parameters = QueryParam(mode="mix", enable_rerank=False)
+        return {**question, "answer": await rag.aquery(question["text"], parameters)}
 
-    write(out, await asyncio.gather(*[ask(each) for each in rows(arguments.questions)]))
+    questions = rows(arguments.questions)
+    write(out, await asyncio.gather(*[ask(each) for each in questions]))
+    used = {name: number - indexed[name] for name, number in calls.counted().items()}
+    (out / "asked.json").write_text(json.dumps({"questions": len(questions), **used}))
     await rag.finalize_storages()
 
 
