@@ -143,13 +143,16 @@ EXTRACTS = relation(
 )
 
 # What a document reports on one outcome: `kind` is found, concluded, planned or background,
-# `direction` better, worse, more, less, "no difference", "not inferior", differs or unclear, of the
-# outcome under the interventions together against the comparators together, or since before; "" for
-# a plan and for figures of one group. Effect, interval and p stand as printed, "" where none is
-# told; `people` names those that it holds for, if not all. A comparison of effects between people
-# has them as interventions and comparators, and EFFECT_OF … as outcome. `places` are the
-# sentences that state it, as characters of the document's text, and `quote` their words.
+# `direction` better, worse, more, less (each also "tends …": a trend, or an untested difference),
+# "no difference", "not inferior", differs or unclear, of the outcome under the interventions
+# together against the comparators together, or since before; "" for a plan and for figures of one
+# group. Effect, interval and p stand as printed, "" where none is told; `people` names those that
+# it holds for, if not all. A comparison of effects between people has them as interventions and
+# comparators, and EFFECT_OF … as outcome. `places` are the sentences that state it, as characters
+# of the document's text, and `quote` their words.
 EFFECT_OF = "effect of "
+TENDS = "tends "
+"""Before a direction of FINDINGS: a trend, or a difference that no test confirms."""
 FINDINGS = relation(
     ("finding_id", _STRING),
     ("doc_id", _STRING),

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
-from srrag.core.schema import EFFECT_OF
+from srrag.core.schema import EFFECT_OF, TENDS
 from srrag.extract.lines import AttributeLine, Bad, EntityLine, FindingLine, RelationLine, Told
 from srrag.extract.numbered import NumberedBlock, Stretch
 from srrag.reading.values import timepoint
@@ -205,7 +205,7 @@ class DocumentClaims:
         told: Row = {
             "kind": line.kind,
             "times": _names(line.times, here),
-            "direction": line.direction,
+            "direction": TENDS * line.tends + line.direction,
             "places": [{"start": low, "end": high} for low, high in spans],
             "quote": " ".join(self.block.text[low:high] for low, high in spans),
             "confidence": line.confidence,
@@ -213,8 +213,9 @@ class DocumentClaims:
         }
         rows = [*self._compared(line, here)]
         size = {"effect": line.effect, "interval": line.interval, "p": line.p}
-        # A size of several comparisons is the size of none.
-        size = size if len(rows) == 1 else dict.fromkeys(size, "")
+        # A size of several comparisons is the size of none; "P < 0.001 for both" is that of each.
+        if len(rows) > 1 and (line.effect or line.interval):
+            size = dict.fromkeys(size, "")
         for given, against, outcome, people in rows:
             yield (
                 told

@@ -18,6 +18,7 @@ from itertools import product
 from typing import Literal, cast
 
 from srrag.core.ontology import Ontology
+from srrag.core.schema import TENDS
 
 Direction = Literal[
     "better", "worse", "more", "less", "no difference", "not inferior", "differs", ""
@@ -26,8 +27,6 @@ Kind = Literal["found", "concluded", "planned", "background"]
 DIRECTIONS: tuple[Direction, ...] = (
     "better", "worse", "more", "less", "no difference", "not inferior", "differs",
 )  # fmt: skip
-_TENDS = "tends "
-"""Before a sign: a trend, or a difference that no test confirms; `better?` says the same."""
 Ids = tuple[int, ...]
 KINDS: tuple[Kind, ...] = ("found", "concluded", "planned", "background")
 INFERRED = 0.5
@@ -105,6 +104,8 @@ class FindingLine(CitedLine):
     effect: str = ""
     interval: str = ""
     p: str = ""
+    tends: bool = False
+    """Whether the direction is a trend, or a difference that no test confirms."""
 
     @property
     def comparisons(self) -> list[tuple[Ids, Ids]]:
@@ -189,12 +190,13 @@ def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingL
     kind, heads, against, outcomes, times, people, others, rest = found.groups()
     direction = ""
     sizes: dict[str, str] = {}
-    last = "effect"
+    last, tends = "effect", False
     for piece in (part.strip() for part in (rest or "").split(";")):
         sign = piece.lower().rstrip(" ?.")
-        if sign.removeprefix(_TENDS) in DIRECTIONS and not direction:
-            direction = sign.removeprefix(_TENDS)
-            if direction != sign or "?" in piece:
+        if sign.removeprefix(TENDS) in DIRECTIONS and not direction:
+            direction = sign.removeprefix(TENDS)
+            tends = direction != sign or "?" in piece  # `better?` says the same as `tends better`
+            if tends:
                 sure = min(sure, INFERRED)
         elif named := _SIZE.match(piece):
             last = named[1].lower()
@@ -215,6 +217,7 @@ def _finding(found: re.Match[str], at: tuple[int, ...], sure: float) -> FindingL
         sizes.get("effect", ""),
         sizes.get("ci", ""),
         sizes.get("p", ""),
+        tends,
     )
 
 
@@ -276,7 +279,7 @@ def patterns(ontology: Ontology, without: Sequence[str] = ()) -> dict[str, tuple
         signs = "|".join(DIRECTIONS[:4])
         made["findings"] = (
             rf"({'|'.join(KINDS)}) ({groups}|-)( > {groups})? : {ids}( at {ids})?"
-            rf"( in {ids}( > {ids})?)?( = ({_TENDS}({signs})|{'|'.join(DIRECTIONS)}|effect: {size})"
+            rf"( in {ids}( > {ids})?)?( = ({TENDS}({signs})|{'|'.join(DIRECTIONS)}|effect: {size})"
             rf"(; effect: {size})?(; ci: {size})?(; p: {size})?)?{at}",
         )
     return made

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from srrag.synthesis.comparisons import BEFORE, TENDS, Announced, Comparison, Parts, StudyRow
+from srrag.core.schema import TENDS
+from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
 from srrag.synthesis.effects import Effect
 from srrag.synthesis.fit import PeopleFit
 from srrag.synthesis.names import NameMatcher

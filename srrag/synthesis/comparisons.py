@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from srrag.core.schema import EFFECT_OF
+from srrag.core.schema import EFFECT_OF, TENDS
 from srrag.core.standing import HIDDEN
 from srrag.synthesis.effects import Effect, Unpooled, read_effect, unconfirmed
 from srrag.synthesis.names import NameMatcher, covered
@@ -18,7 +18,6 @@ Row = dict[str, Any]
 Parts = Mapping[str, Sequence[str]]
 OPPOSITE = {"better": "worse", "worse": "better", "more": "less", "less": "more"}
 TOLD = (*OPPOSITE, "no difference", "not inferior", "differs")
-TENDS = "tends "
 BEFORE = "before, or no comparator named"
 _SHAM = re.compile(r"\b(?:placebo|sham|dummy|vehicle)", re.I)
 _USUAL = re.compile(
@@ -35,8 +34,9 @@ class StudyRow:
     `direction` and `read` are of what is asked for against the other side (`turned` where the
     paper has them the other way round). `subgroup`: it is told of some of its people alone.
     `window` is the unit that its first place lies in. `contrary` are sentences of the study that
-    say the opposite, and then it counts as no direction. `concluded` is a conclusion that goes
-    beyond the result. `more` counts its further findings.
+    say the opposite, and then it counts as no direction. `tends`: the paper calls it a trend, or
+    its own test leaves it open. `concluded` is a conclusion that goes beyond the result. `more`
+    counts its further findings.
     """
 
     papers: tuple[StudyPaper, ...]
@@ -60,6 +60,7 @@ class StudyRow:
     concluded: str = ""
     more: tuple[Row, ...] = ()
     one_by: str = ""
+    tends: bool = False
 
     @property
     def paper(self) -> StudyPaper:
@@ -71,7 +72,7 @@ class StudyRow:
         """The direction that it counts as; "tends better" where its own test leaves it open."""
         if self.contrary:
             return "contradicts itself"
-        if self.direction in OPPOSITE and unconfirmed(self.p, self.interval, self.read):
+        if self.direction in OPPOSITE and self.tends:
             return f"{TENDS}{self.direction}"
         return self.direction if self.direction in TOLD else "unclear"
 
@@ -125,6 +126,8 @@ def compare(
     """
     findings = [
         row
+        | {"direction": row["direction"].removeprefix(TENDS)}
+        | {"tends": row["direction"].startswith(TENDS)}
         for row in findings
         if row["reject"] is None
         and row["doc_id"] in papers
@@ -346,6 +349,7 @@ def _study_row(
         lead["interval"], lead["p"], read, lead["quote"], places, lead["doc_id"],
         lead.get("window", ""), turned, part, contrary, beyond,
         tuple(row for row, _ in ranked if row is not lead), one_by,
+        lead["tends"] or unconfirmed(lead["p"], lead["interval"], read),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srrag.core.grades import STUDIES
+from srrag.core.schema import TENDS
 from srrag.synthesis.certainty import Domain, argue
 from srrag.synthesis.comparisons import (
     Comparison,
@@ -230,8 +231,8 @@ def _row_json(row: StudyRow, fits: Sequence[PeopleFit]) -> dict[str, Any]:
             {
                 key: each[key]
                 for key in ("interventions", "comparators", "outcome", "times", "people",
-                            "direction", "effect", "interval", "p")
-            }
+                            "effect", "interval", "p")
+            } | {"direction": TENDS * each["tends"] + each["direction"]}
             for each in row.more
         ],
     }  # fmt: skip

@@ -198,6 +198,8 @@ def test_plans_and_the_work_of_others_are_findings_but_no_edges() -> None:
 def test_a_size_of_several_comparisons_is_the_size_of_none(ids: str) -> None:
     rows = findings(f"found {ids} = better; effect: 3 points; p: 0.01 @8")
     assert [(row["effect"], row["p"]) for row in rows] == [("", ""), ("", "")]
+    rows = findings(f"found {ids} = better; p: < 0.01 @8")
+    assert [row["p"] for row in rows] == ["< 0.01", "< 0.01"], "a test that both have passed"
 
 
 def findings(*lines: str) -> list[dict[str, Any]]:

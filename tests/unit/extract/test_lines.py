@@ -56,12 +56,13 @@ from tests.unit.extract.ontologies import ontology
             "found 3 > 4 : 5 in 6 > 7 = Better ?. @7",
             FindingLine(
                 (7,), 0.5, "found", ((3,),), ((4,),), (5,), people=(6,), others=(7,),
-                direction="better",
+                direction="better", tends=True,
             ),
         ),
         (
             "found 3 > 4 : 5 = tends less; p: 0.06 @7",
-            FindingLine((7,), 0.5, "found", ((3,),), ((4,),), (5,), direction="less", p="0.06"),
+            FindingLine((7,), 0.5, "found", ((3,),), ((4,),), (5,), direction="less", p="0.06",
+                        tends=True),
         ),
         (
             "found 3 : 5 = Not inferior; effect: 9 of 40 @7",
