@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _EDGE_LINES = 2
 _MIN_PAGES = 3
 _PAGE_SHARE = 0.6
+_LAID_OUT_PAGES, _LAID_OUT_SHARE = 2, 0.3
+"""Where the layout tells what is no line of the text: heads of left and right pages differ."""
 _MIN_REPEATS = 3
 _TAIL_CHARS = 300
 _LOOK_AHEAD = 5
@@ -61,11 +63,22 @@ def drop_page_furniture(text: str) -> str:
     return "\n".join(kept)
 
 
-def page_furniture(pages: Sequence[Sequence[str]]) -> list[set[int]]:
-    """The numbers of the lines of each page that are page furniture (see `drop_page_furniture`)."""
-    edges = [_edges(page) for page in pages]
-    counts = Counter(key for keys in edges for key in set(keys.values()))
+def page_furniture(
+    pages: Sequence[Sequence[str]], outer: Sequence[Iterable[int]] | None = None
+) -> list[set[int]]:
+    """The numbers of the lines of each page that are page furniture (see `drop_page_furniture`).
+
+    `outer` tells which lines are at the edges of each page; else the first and last ones are.
+    """
     need = max(_MIN_PAGES, _PAGE_SHARE * len(pages))
+    if outer is None:
+        outer = [_outer(page) for page in pages]
+    else:
+        need = max(_LAID_OUT_PAGES, _LAID_OUT_SHARE * len(pages))
+    edges = [
+        {i: _masked(page[i]) for i in numbers} for page, numbers in zip(pages, outer, strict=True)
+    ]
+    counts = Counter(key for keys in edges for key in set(keys.values()))
     found = []
     for page, keys in zip(pages, edges, strict=True):
         furniture = {i for i, key in keys.items() if counts[key] >= need}
@@ -105,8 +118,8 @@ def drop_running_lines(lines: Sequence[str]) -> list[str]:
 def drop_references(lines: Sequence[str]) -> list[str]:
     """Drop reference lists: from a heading of that name to the next heading of its level.
 
-    A bare line "References" opens a list only if the following lines look like one; it ends at an
-    appendix, a heading or the end of the text.
+    It opens a list only if the following lines look like one, since a column of a table may have
+    that name. The list below a bare line "References" ends at an appendix too.
     """
     kept: list[str] = []
     level = 0  # heading level of the list being dropped, 0 for none
@@ -127,9 +140,8 @@ def drop_references(lines: Sequence[str]) -> list[str]:
 
 
 def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> int:
-    if heading:
-        return len(heading[1]) if _REFERENCES.fullmatch(heading[2].strip("*_ #")) else 0
-    if not _REFERENCES.fullmatch(lines[index].strip().strip("*_ ")):
+    said = heading[2].strip("*_ #") if heading else lines[index].strip().strip("*_ ")
+    if not _REFERENCES.fullmatch(said):
         return 0
     ahead: list[str] = []
     for line in lines[index + 1 : index + 1 + 4 * _LOOK_AHEAD]:
@@ -139,6 +151,8 @@ def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> i
         if bare:
             ahead.append(bare)
     hits = sum(1 for line in ahead if _REFERENCE_ITEM.match(line))
+    if heading:
+        return len(heading[1]) if 2 * hits >= len(ahead) else 0
     return 6 if 2 * hits > len(ahead) else 0
 
 
@@ -148,10 +162,9 @@ def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:
     return bool(_AFTER_REFERENCES.fullmatch(bare))
 
 
-def _edges(page: Sequence[str]) -> dict[int, str]:
-    """Return the outer lines of a page by number, with digits masked."""
+def _outer(page: Sequence[str]) -> set[int]:
     filled = [i for i, line in enumerate(page) if line.strip()]
-    return {i: _masked(page[i]) for i in (*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:])}
+    return {*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:]}
 
 
 def _masked(line: str) -> str:

@@ -16,7 +16,7 @@ _MAX_PAGES = 1_000
 _MAX_FILE_BYTES = 50_000_000
 _WRAPPED = re.compile(r"(10\.\d{4,9}/\S*[./-])\s(?=\d{5})")
 """A DOI that goes on in the next line; a year would have four digits."""
-_FIRST_CHARS = 3_000
+_FIRST_CHARS = 8_000
 
 
 def parse_pdf(body: bytes) -> Parsed:
@@ -35,7 +35,8 @@ def parse_pdf(body: bytes) -> Parsed:
         metadata["pages_without_text"] = empty
     if year := printed_year(pages[0]):
         metadata["year"] = year
-    if doi := doi_of(_WRAPPED.sub(r"\1", text[:_FIRST_CHARS])):
+    printed = " ".join(line.text for page in pages[:2] for line in page)
+    if doi := doi_of(_WRAPPED.sub(r"\1", printed[:_FIRST_CHARS])):
         metadata["doi"] = doi
     return Parsed(title, text, metadata)
 

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import logging
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from pdfminer.high_level import extract_pages
+from pdfminer.converter import PDFPageAggregator
 from pdfminer.layout import LAParams, LTChar, LTContainer, LTFigure, LTImage, LTPage, LTTextLine
 from pdfminer.pdfdocument import PDFPasswordIncorrect
+from pdfminer.pdfinterp import PDFPageInterpreter, PDFResourceManager
+from pdfminer.pdfpage import PDFPage
 
 from srrag.corpus.parsed import Unparsable
 
 logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of colours, once a figure
 
-Floats = npt.NDArray[np.float64]
-
 MAX_PAGES = 1_000
-_CHAR_MARGIN = 1.5
+_LAYOUT = LAParams(char_margin=1.5)
 """Gaps of more character widths than this split a line: less than any gutter between columns."""
-_STEPS = np.linspace(-0.4, 0.4, 61)
-_CROSSING_SHARE = 0.3
-_COLUMN_SHARE = 0.05
-"""Of a page's lines; on a last page the right column may hold few."""
+_UNKNOWN = "\ufffd"
+_GLYPH = re.compile(r"\(cid:\d+\)")
+"""A glyph of which the font does not tell the character; in its place a mark stays to be seen."""
+_FEWEST_LINES = 3
+_MOST_GUTTERS = 200
+"""Tried on a page or a part of it; one that is all small print takes no minutes."""
+_MOSTLY = 5
 _FILLED = 0.5
 _NARROW = 50.0
 """The width in points of the narrowest column, as of a sidebar with addresses."""
 _CLEAR = 8.0
 """The width in points of the narrowest gutter; blanks in lines that meet by chance are less."""
-_ROW_POINTS = 4.0
-_GAPS_TRIED = 3
 _SAME_LINE = 0.5
+_BLANK = 3.0
+"""Of a line's height: a wider gap in a row is never a blank between two words."""
+_GUTTER_ROWS = 4
+"""Rows over which a gap goes on; in justified text blanks stand above each other by chance."""
 
 
 @dataclass(frozen=True)
@@ -56,122 +63,249 @@ def read_pages(body: bytes) -> list[list[PdfLine]]:
     Raises Unparsable: "encrypted_pdf", "broken_pdf", or "no_text_layer" where pages hold only
     images or fonts that map to no characters.
     """
-    layout = LAParams(char_margin=_CHAR_MARGIN, boxes_flow=None, all_texts=True)
     try:
-        found = list(extract_pages(io.BytesIO(body), maxpages=MAX_PAGES, laparams=layout))
-        pages = [in_reading_order(list(_lines(page))) for page in found]
+        read = [(lines_of(page), _holds_image(page)) for page in _layouts_of(body)]
     except PDFPasswordIncorrect as error:
         raise Unparsable("encrypted_pdf", "a password is needed") from error
     except Exception as error:  # a damaged file raises almost anything in the parser
         detail = (str(error).splitlines() or [""])[0]
         raise Unparsable("broken_pdf", f"{type(error).__name__} {detail}".strip()) from error
-    if not found:
+    if not read:
         raise Unparsable("broken_pdf", "the file holds no page")
+    pages = [lines for lines, _ in read]
     text = "".join(line.text for page in pages for line in page)
     if not any(char.isalnum() for char in text):
-        images = sum(_holds_image(page) for page in found)
-        detail = f"{len(found)} pages without text, {images} with images: recognise the text first"
+        images = sum(image for _, image in read)
+        detail = f"{len(read)} pages without text, {images} with images: recognise the text first"
         raise Unparsable("no_text_layer", detail)
-    if 10 * text.count("(cid:") > len(text.split()):
+    if 10 * text.count(_UNKNOWN) > len(text.split()):
         raise Unparsable("no_text_layer", "its fonts map to no characters")
     return pages
 
 
-def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
-    """Order the lines of a page: columns from left to right, between the lines that cross them.
+def _layouts_of(body: bytes) -> Iterator[LTPage]:
+    resources = PDFResourceManager()
+    device = PDFPageAggregator(resources, laparams=None)
+    interpreter = PDFPageInterpreter(resources, device)
+    for page in PDFPage.get_pages(io.BytesIO(body), maxpages=MAX_PAGES):
+        interpreter.process_page(page)
+        yield device.get_result()
 
-    A recursive XY cut (Nagy and Seth 1984): a column may hold columns, and where no gutter goes
-    through the page, its widest gaps from side to side are tried as borders of two layouts.
+
+def lines_of(page: LTPage) -> list[PdfLine]:
+    """The lines of a page in reading order: its own text, then that of figures and turned text.
+
+    Where figures hold most of the text, as where a page is one, they are read with the page.
     """
-    lines = _downwards(lines)
-    gutter = _gutter(lines)
+    own = list(_chars(page, figures=False))
+    every = list(_chars(page, figures=True))
+    inner = every[len(own) :]
+    if len(inner) > _MOSTLY * len(own):
+        own, inner = every, []
+    lines = in_reading_order(list(_lines(page, own)))
+    said = {line.text for line in lines}
+    for chars in (inner, *(_turned(every, sign) for sign in (1, -1))):
+        lines += [
+            line for line in in_reading_order(list(_lines(page, chars))) if line.text not in said
+        ]
+    return lines
+
+
+def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    """Order the lines of a page: what is above two columns, the left one, the right one, the rest.
+
+    A recursive cut (Nagy and Seth 1984) along the longest gutter, an empty strip with text that
+    fills a column on both sides (Breuel 2002), so that a column may hold columns.
+    """
+    return _ordered(_without_blanks(_rows(lines)))
+
+
+def _ordered(lines: Sequence[PdfLine]) -> list[PdfLine]:
+    rows = _rows(lines)
+    gutter = _longest_gutter(rows)
     if gutter is None:
-        above, below = _layouts(lines)
-        return [*in_reading_order(above), *in_reading_order(below)] if above else lines
-    ordered: list[PdfLine] = []
-    band: list[PdfLine] = []
-    for line in lines:
-        if line.left < gutter < line.right:
-            ordered += [*_columns(band, gutter), line]
-            band = []
-        else:
-            band.append(line)
-    return [*ordered, *_columns(band, gutter)]
+        return [line for row in rows for line in row]
+    above, below = rows[: gutter.first], rows[gutter.last + 1 :]
+    left, right = _sides(rows, gutter)
+    parts = ([line for row in above for line in row], left, right)
+    return [
+        *(line for part in parts for line in _ordered(part)),
+        *_ordered([line for row in below for line in row]),
+    ]
 
 
-def _columns(band: Sequence[PdfLine], gutter: float) -> Iterator[PdfLine]:
-    yield from in_reading_order([line for line in band if line.right <= gutter])
-    yield from in_reading_order([line for line in band if line.right > gutter])
+class _Gutter(NamedTuple):
+    """An empty strip from row `first` to row `last`, and its sides in points."""
+
+    first: int
+    last: int
+    left: float
+    right: float
 
 
-def _layouts(lines: Sequence[PdfLine]) -> tuple[list[PdfLine], list[PdfLine]]:
-    """The lines above and below a gap, if that shows the gutter of either; else nothing above."""
-    feet = np.minimum.accumulate([line.bottom for line in lines])
-    gaps = [(float(feet[i - 1]) - lines[i].top, i) for i in range(1, len(lines))]
-    for _, i in sorted(gaps, reverse=True)[:_GAPS_TRIED]:
-        if _gutter(lines[:i]) is not None or _gutter(lines[i:]) is not None:
-            return list(lines[:i]), list(lines[i:])
-    return [], list(lines)
+def _longest_gutter(rows: Sequence[Sequence[PdfLine]]) -> _Gutter | None:
+    """The gutter with most lines on the side that has fewer."""
+    best: tuple[int, _Gutter | None] = (_FEWEST_LINES - 1, None)
+    tried: list[_Gutter] = []
+    for number, row in enumerate(rows):
+        for before, after in pairwise(row):
+            if after.left - before.right < _CLEAR or len(tried) == _MOST_GUTTERS:
+                continue
+            if any(_holds(gutter, number, before.right, after.left) for gutter in tried):
+                continue
+            gutter = _gutter_at(rows, number, before.right, after.left, len(rows))
+            tried.append(gutter)
+            sides = _sides(rows, gutter)
+            fewer = min(len(_rows(side)) for side in sides) if all(sides) else 0
+            if fewer > best[0] and all(_fills(side) for side in sides):
+                best = (fewer, gutter)
+    return best[1]
 
 
-def _gutter(lines: Sequence[PdfLine]) -> float | None:
-    """Where the fewest lines cross, if text that fills its column stands on both sides."""
-    if len(lines) < 6:
-        return None
-    lefts, rights, feet = np.array([(line.left, line.right, line.bottom) for line in lines]).T
-    left, right = lefts.min(), rights.max()
-    places = np.unique(np.concatenate([rights, (left + right) / 2 + _STEPS * (right - left)]))
-    crossing = ((lefts < places[:, None]) & (places[:, None] < rights)).sum(axis=1)
-    order = np.lexsort((places, abs(places - (left + right) / 2), crossing))
-    for place, crossed in zip(places[order], crossing[order], strict=True):
-        if crossed > _CROSSING_SHARE * len(lines):
-            return None
-        before, after = rights <= place, lefts >= place
-        sides = [(lefts[side], rights[side], feet[side]) for side in (before, after)]
-        few = _COLUMN_SHARE * len(lines)
-        if any(len(side[0]) < max(1.0, few) for side in sides) or not all(
-            _fills(*side) for side in sides
-        ):
-            continue
-        if lefts[after].min() - rights[before].max() >= _CLEAR:
-            return float(place)
-    return None
+def _holds(gutter: _Gutter, number: int, left: float, right: float) -> bool:
+    """Whether a gap of a row is a part of the gutter."""
+    inside = left <= gutter.left and gutter.right <= right
+    return inside and gutter.first <= number <= gutter.last
 
 
-def _fills(lefts: Floats, rights: Floats, feet: Floats) -> bool:
+def _gutter_at(
+    rows: Sequence[Sequence[PdfLine]], number: int, left: float, right: float, most: int
+) -> _Gutter:
+    """Follow a gap of a row up and down, over at most so many rows, as long as it is clear."""
+    ends = [number, number]
+    for end, step in enumerate((-1, 1)):
+        while 0 <= (following := ends[end] + step) < len(rows) and ends[1] - ends[0] < most:
+            narrowed = _narrowed(rows[following], left, right)
+            if narrowed is None:
+                break
+            left, right = narrowed
+            ends[end] = following
+    return _Gutter(ends[0], ends[1], left, right)
+
+
+def _narrowed(row: Sequence[PdfLine], left: float, right: float) -> tuple[float, float] | None:
+    """What a row leaves of a gap; None if that is no gutter."""
+    for line in row:
+        if line.right > left and line.left < right:
+            options = ((max(left, line.right), right), (left, min(right, line.left)))
+            left, right = max(options, key=lambda each: each[1] - each[0])
+            if right - left < _CLEAR:
+                return None
+    return left, right
+
+
+def _sides(
+    rows: Sequence[Sequence[PdfLine]], gutter: _Gutter
+) -> tuple[list[PdfLine], list[PdfLine]]:
+    lines = [line for row in rows[gutter.first : gutter.last + 1] for line in row]
+    left = [line for line in lines if line.right <= gutter.left]
+    return left, [line for line in lines if line.left >= gutter.right]
+
+
+def _fills(lines: Sequence[PdfLine]) -> bool:
     """Whether lines fill a column, which the cells of a table and the numbers of a list do not.
 
     Wide blanks of justified text split a line, so the pieces of a row count together.
     """
-    width = rights.max() - lefts.min()
-    rows = 1 + int((np.diff(np.sort(feet)) > _ROW_POINTS).sum())
-    return bool(width >= _NARROW and (rights - lefts).sum() >= _FILLED * rows * width)
+    width = max(line.right for line in lines) - min(line.left for line in lines)
+    filled = sum(line.right - line.left for line in lines)
+    return width >= _NARROW and filled >= _FILLED * len(_rows(lines)) * width
 
 
-def _downwards(lines: Sequence[PdfLine]) -> list[PdfLine]:
-    """Sort lines from the top; pieces on one line go from left to right."""
+def _rows(lines: Sequence[PdfLine]) -> list[list[PdfLine]]:
+    """Sort lines from the top; the pieces of a row go from left to right."""
     rows: list[list[PdfLine]] = []
     for line in sorted(lines, key=lambda line: (-line.top, line.left)):
-        last = rows[-1][0] if rows else None
-        height = line.top - line.bottom
-        if last is not None and abs(last.bottom - line.bottom) <= _SAME_LINE * height:
+        if rows and any(_side_by_side(each, line) for each in rows[-1]):
             rows[-1].append(line)
         else:
             rows.append([line])
-    return [line for row in rows for line in sorted(row, key=lambda line: line.left)]
+    return [sorted(row, key=lambda line: line.left) for row in rows]
 
 
-def _lines(node: LTContainer) -> Iterator[PdfLine]:  # type: ignore[type-arg]
-    for child in node:
-        if isinstance(child, LTTextLine):
-            if (line := _line(child)) is not None:
-                yield line
-        elif isinstance(child, LTContainer):
-            yield from _lines(child)
+def _side_by_side(one: PdfLine, other: PdfLine) -> bool:
+    both = min(one.top, other.top) - max(one.bottom, other.bottom)
+    return both >= _SAME_LINE * min(one.top - one.bottom, other.top - other.bottom)
+
+
+def _without_blanks(rows: Sequence[Sequence[PdfLine]]) -> list[PdfLine]:
+    """Join the pieces of each row at blanks, and leave them apart at gutters.
+
+    The wide blanks of justified text end where the next row begins; a gutter goes on.
+    """
+    joined: list[PdfLine] = []
+    for number, row in enumerate(rows):
+        last = row[0]
+        for piece in row[1:]:
+            gap = piece.left - last.right
+            blank = gap < _BLANK * min(last.top - last.bottom, piece.top - piece.bottom)
+            gutter = _gutter_at(rows, number, last.right, piece.left, _GUTTER_ROWS)
+            if blank and gutter.last - gutter.first < _GUTTER_ROWS - 1:
+                last = _join(last, piece)
+            else:
+                joined.append(last)
+                last = piece
+        joined.append(last)
+    return joined
+
+
+def _join(one: PdfLine, other: PdfLine) -> PdfLine:
+    longer = max(one, other, key=lambda line: len(line.text))
+    return PdfLine(
+        f"{one.text} {other.text}",
+        one.left,
+        other.right,
+        min(one.bottom, other.bottom),
+        max(one.top, other.top),
+        longer.size,
+        longer.bold,
+    )
+
+
+def _chars(node: LTContainer, figures: bool) -> Iterator[LTChar]:  # type: ignore[type-arg]
+    """The characters of a page, then those of the figures in it."""
+    yield from (child for child in node if isinstance(child, LTChar))
+    for child in node if figures else ():
+        if isinstance(child, LTFigure):
+            yield from _chars(child, figures)
+
+
+def _turn(char: LTChar) -> int:
+    """1 for a character that is read upwards, -1 for one that is read downwards, else 0."""
+    across, up = char.matrix[:2]
+    return 0 if abs(up) <= abs(across) else 1 if up > 0 else -1
+
+
+def _turned(chars: Iterable[LTChar], sign: int) -> list[LTChar]:
+    """The characters that are read upwards or downwards, as if the page were turned for them."""
+    found = []
+    for char in chars:
+        if _turn(char) == sign:
+            turned = copy.copy(char)
+            box = (char.y0, -char.x1, char.y1, -char.x0)
+            turned.set_bbox(box if sign > 0 else (-char.y1, char.x0, -char.y0, char.x1))
+            turned.matrix, turned.size = (1, 0, 0, 1, 0, 0), turned.height
+            found.append(turned)
+    return found
+
+
+def _lines(page: LTPage, chars: Iterable[LTChar]) -> Iterator[PdfLine]:
+    upright = list(_printed([char for char in chars if not _turn(char)]))
+    for found in page.group_objects(_LAYOUT, upright) if upright else ():
+        if (line := _line(found)) is not None:
+            yield line
+
+
+def _printed(chars: Sequence[LTChar]) -> Iterator[LTChar]:
+    """Leave out a blank over which the next letter is set, as some journals do after a hyphen."""
+    for char, following in zip_longest(chars, chars[1:]):
+        over = following is not None and abs(following.x0 - char.x0) < char.width / 2
+        if not (over and char.get_text() == " "):
+            yield char
 
 
 def _line(line: LTTextLine) -> PdfLine | None:
-    text = " ".join(line.get_text().split())
+    text = " ".join(_GLYPH.sub(_UNKNOWN, line.get_text()).split())
     chars = [char for char in line if isinstance(char, LTChar)]
     if not text or not chars:
         return None

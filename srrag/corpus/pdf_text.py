@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from statistics import median
 
@@ -30,6 +30,10 @@ _SECTION = re.compile(
     r"|limitations|funding|references|acknowledge?ments|appendix|recommendations?):?",
     re.IGNORECASE,
 )
+_CAPTION = re.compile(r"(?:fig(?:ure|\.)?|table|box|scheme|chart|plate)\s*[\dA-Z]", re.IGNORECASE)
+_SAME_SIZE = 0.5
+_EDGE_ROWS = 3
+_MOST_BETWEEN = 40
 _REFERENCES = re.compile(
     r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited):?", re.IGNORECASE
 )
@@ -41,6 +45,8 @@ _PRINTED_YEAR = re.compile(
     re.IGNORECASE,
 )
 """The year of a paper as its first page prints it: © 2015, Published 8 May 2014, 2015, 16:2."""
+_Block = tuple[list[PdfLine], int]
+"""Lines, and the level of a heading; 0 for a paragraph."""
 
 
 def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
@@ -49,7 +55,10 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     Running headers, footers and page numbers are left out. A paragraph goes on over columns and
     pages; a word that a hyphen breaks at a line's end becomes one word.
     """
-    furniture = page_furniture([[line.text for line in page] for page in pages])
+    body = _body_size(pages)
+    width = _column_width([line for page in pages for line in page])
+    outer = [_outer(page, body, width) for page in pages]
+    furniture = page_furniture([[line.text for line in page] for page in pages], outer)
     kept = [
         [line for i, line in enumerate(page) if i not in drop and not _is_label(line.text)]
         for page, drop in zip(pages, furniture, strict=True)
@@ -57,7 +66,9 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     body = _body_size(kept)
     title = _title(kept[0] if kept else [], body)
     lines = [line for page in kept for line in page if line not in title]
-    text = "\n\n".join(_blocks(lines, body))
+    width = _column_width(lines)
+    blocks = _mended(_blocks(lines, body, width), body, width)
+    text = "\n\n".join(_block(*each) for each in blocks)
     return join_lines([line.text for line in title]), text
 
 
@@ -66,6 +77,20 @@ def printed_year(page: Sequence[PdfLine]) -> int:
     own = takewhile(lambda line: not _REFERENCES.fullmatch(line.text), page)
     found = [max(each) for line in own for each in _PRINTED_YEAR.findall(line.text)]
     return int(max(found, default=0))
+
+
+def _outer(page: Sequence[PdfLine], body: float, width: float) -> list[int]:
+    """The numbers of the lines in the outer rows of a page that are no lines of its text."""
+    feet = sorted({round(line.bottom) for line in page})
+    if not feet:
+        return []
+    low, high = feet[: _EDGE_ROWS + 1][-1], feet[-_EDGE_ROWS - 1 :][0]
+    return [
+        i
+        for i, line in enumerate(page)
+        if (line.bottom <= low or line.bottom >= high)
+        and not (line.size == body and line.right - line.left > _SHORT_LINE * width)
+    ]
 
 
 def join_lines(lines: Sequence[str]) -> str:
@@ -116,14 +141,13 @@ def _is_label(line: str) -> bool:
     return line.replace(" ", "").casefold() in _LABELS
 
 
-def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:
+def _blocks(lines: Sequence[PdfLine], body: float, width: float) -> Iterator[_Block]:
     """Yield headings and paragraphs."""
     steps: dict[float, list[float]] = {}
     for above, below in pairwise(lines):
         if above.size == below.size and (step := above.bottom - below.bottom) > 1:
             steps.setdefault(below.size, []).append(step)
     usual_steps = {size: median(each) for size, each in steps.items()}
-    width = _column_width(lines)
     block: list[PdfLine] = []
     within = 0
     for line in lines:
@@ -133,17 +157,43 @@ def _blocks(lines: Sequence[PdfLine], body: float) -> Iterator[str]:
             continue
         level = _heading_level(line, body)
         if block and (level or within or _begins(block[-1], line, usual, width)):
-            yield _block(block, within)
+            yield block, within
             block = []
         block.append(line)
         within = level
     if block:
-        yield _block(block, within)
+        yield block, within
 
 
 def _block(lines: Sequence[PdfLine], level: int) -> str:
     text = join_lines([line.text for line in lines])
     return f"{'#' * level} {text.strip('# ')}" if level else text
+
+
+def _mended(blocks: Iterable[_Block], body: float, width: float) -> list[_Block]:
+    """Join a paragraph over what stands between its parts, such as a figure or a footnote.
+
+    What stands between comes after it.
+    """
+    mended: list[_Block] = []
+    begun = -1
+    for lines, level in blocks:
+        first = lines[0]
+        aside = abs(first.size - body) > _SAME_SIZE or _CAPTION.match(first.text)
+        if level or aside:
+            begun = -1 if _SECTION.fullmatch(first.text) else begun
+            mended.append((lines, level))
+            continue
+        if begun >= 0 and len(mended) - begun <= _MOST_BETWEEN:
+            last = mended[begun][0][-1]
+            full = last.right - last.left > _SHORT_LINE * width
+            if first.text[:1].islower() or (full and not _ITEM.match(first.text)):
+                mended[begun][0].extend(lines)
+                begun = -1 if _ENDS.search(lines[-1].text) else begun
+                continue
+        mended.append((lines, level))
+        begun = -1 if _ENDS.search(lines[-1].text) else len(mended) - 1
+    return mended
 
 
 def _goes_on(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
@@ -175,7 +225,8 @@ def _begins(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
     ended = bool(_ENDS.search(above.text))
     step = above.bottom - line.bottom
     if step < 0:  # the next column or page: a sentence goes on unless it had ended
-        return ended and above.right - above.left < _SHORT_LINE * width
+        other = abs(above.size - line.size) > _SAME_SIZE
+        return other or (ended and above.right - above.left < _SHORT_LINE * width)
     if step > _PARAGRAPH_GAP * usual:
         return True
     if _ITEM.match(line.text):

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 (inputs read better whole)
 import importlib.util
+import io
 import json
 import logging
 import pickle
@@ -7,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
@@ -483,6 +485,68 @@ def test_references_in_smaller_type_do_not_make_the_text_a_heading() -> None:
     cited = [_line(f"{n}. Author A. A study", 40, 400, 620 - 8 * n, 7) for n in range(40)]
     _, text = to_markdown([[*body, heading, *cited]])
     assert text.startswith("We followed adults 0 and We followed adults 1 and")
+
+
+def test_a_sentence_goes_on_over_what_stands_between_its_columns() -> None:
+    begins = [_line(f"Pain fell in adults {n} who", 40, 200, 700 - 12 * n, 10) for n in range(4)]
+    figure = [_line("Figure 2. Pain by week.", 40, 200, 640, 8)]
+    goes_on = [_line(f"walked each day {n} and", 300, 200, 700 - 12 * n, 10) for n in range(4)]
+    _, text = to_markdown([[*begins, *figure, *goes_on]])
+    assert "adults 3 who walked each day 0 and" in text
+    assert text.endswith("Figure 2. Pain by week.")
+
+
+def test_heads_of_left_and_right_pages_are_left_out() -> None:
+    pages = []
+    for number in range(6):
+        body = [
+            _line(f"Line {n} of page {number} has its own words", 40, 400, 700 - 12 * n, 10)
+            for n in range(9)
+        ]
+        head = ("Adams and Bell", "Walking for knee pain")[number % 2]
+        pages.append([_line(head, 40, 90, 760, 8), *body, _line(f"{head} {number}", 40, 90, 30, 8)])
+    _, text = to_markdown(pages)
+    assert "Adams" not in text and "knee" not in text
+    assert text.count("has its own words") == 54
+
+
+def test_wide_blanks_of_justified_text_are_no_gutter() -> None:
+    full = [_line(f"words that fill the column {n}", 40, 250, 700 - 12 * n, 10) for n in range(3)]
+    loose = [
+        _line(text, at, wide, 700 - 12 * n, 10)
+        for n in (3, 4)
+        for text, at, wide in ((f"thiobarbituric {n}", 40, 90), (f"acid {n}", 145, 145))
+    ]
+    after = [_line(f"and more words {n}", 40, 250, 640 - 12 * n, 10) for n in range(3)]
+    ordered = in_reading_order([*full, *loose, *after])
+    assert [line.text for line in ordered[3:5]] == [
+        "thiobarbituric 3 acid 3",
+        "thiobarbituric 4 acid 4",
+    ]
+
+
+def test_a_raised_number_stays_in_its_line() -> None:
+    pieces = [_line("counted 10", 40, 60, 700, 10), _line("6", 101, 4, 706, 5)]
+    following = _line("cells in each millilitre", 107, 120, 700, 10)
+    ordered = in_reading_order([*pieces, following, _line("of blood.", 40, 60, 688, 10)])
+    assert [line.text for line in ordered] == ["counted 10 6 cells in each millilitre", "of blood."]
+
+
+def test_a_licence_along_the_margin_does_not_stand_in_the_text() -> None:
+    page = io.BytesIO()
+    canvas = Canvas(page)
+    for n in range(12):
+        canvas.drawString(100, 700 - 14 * n, f"Sentence {n} tells what was found in the trial.")
+    canvas.rotate(90)
+    canvas.drawString(560, -60, "This article is free to read")
+    canvas.save()
+    text = one("pdf", page.getvalue())["text"]
+    assert text.index("Sentence 11") < text.index("This article is free to read")
+
+
+def test_a_column_named_reference_ends_no_text() -> None:
+    text = "# T\n\nBefore.\n\n### Reference\n\nCopper [122]\n\nSilver [123]\n\nWhat was found."
+    assert "What was found." in one("markdown", text)["text"]
 
 
 def _line(text: str, left: float, wide: float, bottom: float, size: float) -> PdfLine:
