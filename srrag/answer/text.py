@@ -31,9 +31,19 @@ LEFT_OUT = {
 """Fields of an answer that its text does not show, with the reason."""
 
 
+def verdict_line(answer: AnswerRecord) -> str:
+    """The answer in a word, "" where there is none; what one paper says is not yet a fact."""
+    if not answer.verdict:
+        return ""
+    cited = {n for each in answer.sentences if each.part == "answer" for n in each.citations}
+    behind = sum(bool(cited & {*paper.numbers}) for paper in answer.papers)
+    shown = "no difference shown" if answer.verdict == "no difference" else answer.verdict
+    return f"Verdict: {shown}{', in one paper' if behind == 1 else ''}."
+
+
 def remarks(answer: AnswerRecord) -> list[str]:
     """What stands between an answer and its papers, a paragraph each."""
-    verdict = f"Verdict: {answer.verdict}." if answer.verdict else ""
+    verdict = verdict_line(answer)
     head = " ".join(filter(None, (STATE_LINES[answer.state], verdict)))
     option = f"Chosen: {answer.option}" if answer.option else ""
     missing = f"Missing: {answer.missing}" if answer.missing else ""

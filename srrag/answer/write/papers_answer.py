@@ -22,10 +22,10 @@ STATES = {
     "answered": 'if results or recommendations tell what was asked, whichever way: "no '
     'difference", "equivalent" and one small trial tell it too',
     "partly": "if they tell only a part of it, or it only for people of another age, stage or "
-    "setting, another comparator or time, by laboratory markers where the question is of "
-    "patients, or by a study without a control group",
-    "not": "if none bears on it: plans, methods and background tell nothing, and neither does an "
-    "outcome that was measured and is not reported",
+    "setting, at another time, by laboratory markers where the question is of patients, or by a "
+    "study without a control group",
+    "not": "if none bears on it, or none has the comparator that it names: plans, methods and "
+    "background tell nothing, and neither does an outcome that was measured and is not reported",
 }
 VERDICTS = {
     "yes": "",
@@ -97,7 +97,8 @@ class _Read(Answer):
             12,
             "go through the papers one by one: every paper that bears on the question has a "
             "finding, also a plan; one on another treatment or condition has none. A study of the "
-            'very comparison that does not tell the outcome has one of the kind "method"',
+            'very comparison that does not tell the outcome has one of the kind "method". Where no '
+            "paper answers, the nearest of the same treatment or condition has its result",
             "none does",
         ),
     ]
@@ -124,10 +125,10 @@ class _Told(Answer):
         list[CitingSentence],
         Items(
             3,
-            "the first sentence answers the question as it was asked, and names the people, "
-            "treatment, comparator and outcome with its time, and the size of the effect with "
-            "interval or p where they are given; where it asks which or what, it names each "
-            "treatment with its direction, and the sizes stand in `evidence`",
+            "the first sentence answers the question as it was asked, and names the people and how "
+            "many, treatment, comparator and outcome with its time, and the size of the effect "
+            "with interval or p where they are given; where it asks which or what, a sentence a "
+            "treatment, each with its direction and size",
             'the state is "not"',
         ),
     ]
@@ -135,8 +136,9 @@ class _Told(Answer):
         list[StudyStatement],
         Items(
             6,
-            "a study each, the highest grade first: what supports, qualifies or contradicts the "
-            "answer, and does not stand in it",
+            "a study each, the highest grade first, with how many people where not yet told: what "
+            "supports, qualifies or contradicts the answer and does not stand in it, further "
+            "results and harms of the same comparison too",
             'there is nothing to add, or the state is "not"',
         ),
     ]
@@ -152,8 +154,8 @@ class _Told(Answer):
         str,
         Text(
             40,
-            'what the papers do not tell of what was asked; with the state "not", also what the '
-            "nearest of them cover",
+            'what the papers do not tell of what was asked; with the state "not" also what the '
+            "nearest found, if it has the same treatment or condition, and no other paper",
             "nothing is missing",
         ),
     ]
