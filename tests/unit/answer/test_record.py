@@ -125,5 +125,7 @@ def test_a_verdict_says_when_one_paper_gives_it(verdict: Verdict, behind: int, l
         for n in range(1, behind + 1)
     )  # fmt: skip
     said = AnswerSentence(text="So.", part="answer", citations=tuple(range(1, behind + 1)))
-    answer = AnswerRecord(verdict=verdict, sentences=(said,), papers=papers)
+    answer = AnswerRecord(
+        question="?", answer="So.", verdict=verdict, sentences=(said,), papers=papers
+    )
     assert verdict_line(answer) == line
