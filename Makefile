@@ -84,9 +84,20 @@ test-llm: $(BIN)/.vllm
 	OMP_NUM_THREADS=1 SRRAG_SMALL_MODEL=$(MODEL) timeout 3600 \
 	  $(BIN)/pytest -p no:randomly -s --durations=5 tests/llm
 
-# Every other measurement has its command in results/.
-bench: venv
-	$(BIN)/python -m perf.build
+# Ours and the peers in an environment of their own, into results/ and docs/figures.md. Every other
+# measurement has its command in results/.
+$(VENV)-bench/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/pip install --quiet torch==2.13.0
+	$(VENV)-bench/bin/pip install --quiet -e ".[bench]"
+	touch $@
+
+bench: venv $(VENV)-bench/.installed
+	for embedder in minilm minilm_bf16; do \
+	  $(VENV)-bench/bin/python -m perf.build --passages 1000 --results results/speed-build.json \
+	    --with embedder=$$embedder >/dev/null || exit 1; \
+	done
+	$(BIN)/python -m perf.figures
 	$(BIN)/python -m perf.communities $(GRAPHS) --n 10000 --seeds 10 11 12 13 14
 	$(BIN)/python -m perf.update $(GRAPHS) --repeats 2
 

@@ -50,6 +50,7 @@ GROUPS = {
     "keep": ("verify", "forget", "export", "organize", "doctor"),
 }  # fmt: skip
 """The jobs by what they are for."""
+OF_LAB = ("matplotlib", "openpyxl")
 
 
 def run(job: str, *overrides: str) -> dict[str, Any]:
@@ -57,20 +58,23 @@ def run(job: str, *overrides: str) -> dict[str, Any]:
 
     Raises UsageError for an unknown job, key or input, and what the job itself raises.
     """
-    if job not in JOBS:
-        raise UsageError(no_job(job))
     from srrag.config import run_job  # imports Hydra
 
     return run_job.run(job, job_of(job).run, overrides)
 
 
-def no_job(name: str) -> str:
-    """What to say of a job that is none: the nearest one, or where all are listed."""
-    near = difflib.get_close_matches(name, JOBS, n=1)
-    hint = f"did you mean {near[0]}?" if near else "`srrag help all` lists them"
-    return f"there is no job {name!r}; {hint}"
-
-
 def job_of(name: str) -> ModuleType:
-    """The module of a job: `run(config)`, and OWN_STDOUT where it writes to stdout itself."""
-    return importlib.import_module(f"{__name__}.{name}")
+    """The module of a job: `run(config)`, and OWN_STDOUT where it writes to stdout itself.
+
+    Raises UsageError for a name that is no job, or a job whose extra is not installed.
+    """
+    if name not in JOBS:
+        near = difflib.get_close_matches(name, JOBS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`srrag help all` lists them"
+        raise UsageError(f"there is no job {name!r}; {hint}")
+    try:
+        return importlib.import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in OF_LAB:
+            raise
+        raise UsageError(f"srrag {name} needs: pip install 'srrag[lab]'") from error

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 
 import srrag
+from srrag.core.errors import UsageError
 
-from . import GROUPS, JOBS, SHORT, job_of, no_job
+from . import GROUPS, JOBS, SHORT, job_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,13 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(all_jobs() if "all" in arguments else usage())
         return 0 if arguments else 2
     job, *rest = (*SHORT.get(arguments[0], arguments[:1]), *arguments[1:])
-    if job not in JOBS:
-        print(f"error: {no_job(job)}", file=sys.stderr)
-        return 2
     gc.disable()
+    try:
+        module = job_of(job)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     from srrag.config.run_job import launch
 
-    module = job_of(job)
     gc.freeze()  # no module is ever garbage; looking for some costs a short command a twentieth
     gc.enable()
     return launch(
@@ -68,10 +70,7 @@ def all_jobs() -> str:
         [
             *lines,
             "",
-            *(
-                f"srrag {short:<15} short for: srrag {' '.join(job)}"
-                for short, job in SHORT.items()
-            ),
+            *(f"srrag {word:<15} short for: srrag {' '.join(job)}" for word, job in SHORT.items()),
             "srrag JOB --help      its keys, defaults and choices",
             "srrag JOB --schema    the JSON Schema of its last line",
             "A terminal gets text; a pipe, or format=json, one JSON object as the last line.",

@@ -12,17 +12,20 @@ on the machine hardly counts. Each system is a process of its own and reads the 
 
 All encode with the packaged MiniLM. `work_s` leaves imports and opening the model out, `all_s` is
 the process as a whole. `pip install -e '.[bench]'` brings the peers; one that is not installed is
-left out and named. The last line on stdout is one JSON object.
+left out and named. The last line on stdout is one JSON object; `--results FILE` puts its figures
+into a file of results, in the place of those by the same command on the same processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import functools
 import importlib.util
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -80,6 +83,8 @@ class Clock:
 
 def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     """Build a plan in this process."""
+    import pyarrow as pa
+
     from srrag.config import factory
     from srrag.config.compose import configure
     from srrag.core.spec import spec
@@ -95,6 +100,7 @@ def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     plan = factory.plan(config, reader)
     encoder = factory.make(config["embedder"], "embedder")
     warm(encoder)
+    pa.array([0])  # imports pandas, which the command hides from Arrow
     clock = Clock()
     clock.watch(local, "run_part", 1)
     clock.watch(local.LocalRunner, "_opened", 3)
@@ -283,6 +289,47 @@ def compared(options: argparse.Namespace, overrides: list[str], scratch: Path) -
     }  # fmt: skip
 
 
+def keep(found: dict[str, Any], overrides: list[str], corpus: str, results: Path) -> None:
+    """Put the figures of a comparison into a file of results."""
+    count = found["passages"]
+    command = f"python -m perf.build --corpus {Path(corpus).name} --passages {count} --with"
+    head = ("git", "rev-parse", "--short=7", "HEAD")
+    shared = {
+        "kind": "measured", "command": shlex.join([*command.split(), *overrides]),
+        "commit": subprocess.check_output(head, text=True).strip(),
+        "date": datetime.date.today().isoformat(), "machine": processor(),
+    }  # fmt: skip
+    rows = []
+    for system, each in found["systems"].items():
+        ours = system in ("build", "graph", "encode")
+        name = f"{system}, {' '.join(overrides)}" if ours else system
+        told = {
+            "CPU s": each["work_s"],
+            "passages a CPU s": found["passages_per_cpu_s"].get(system),
+        }
+        if system == "build":
+            told["× encoding"] = found["build_over_encoding"]
+            told |= {f"× {peer}": times for peer, times in found["times_the_rate_of"].items()}
+        rows += [{"name": name, "value": value, "interval": None, "unit": unit, **shared}
+                 for unit, value in told.items() if value is not None]  # fmt: skip
+    table = json.loads(results.read_text("utf-8"))
+    same = [shared[key] for key in ("command", "machine")]
+    others = [row for row in table["rows"] if [row["command"], row["machine"]] != same]
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in [*rows, *others])
+    above = ",\n".join(f"{json.dumps(key)}: {json.dumps(table[key], ensure_ascii=False)}"
+                      for key in table if key != "rows")  # fmt: skip
+    results.write_text(f'{{\n{above},\n"rows": [\n{lines}\n]}}\n', "utf-8")
+
+
+def processor() -> str:
+    """The processor by its name, the widest of its arithmetics, and how many of it there are."""
+    told = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    named = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in told}
+    known = ("amx_bf16", "avx512_bf16", "avx512_vnni", "avx512f", "avx2")
+    best = [flag for flag in known if flag in named.get("flags", "").split()][:1]
+    return ", ".join([named["model name"], *best, f"{len(os.sched_getaffinity(0))} cores"])
+
+
 def copy_corpus(source: Path, target: Path, limit: int) -> int:
     """Copy (the head of) corpus.jsonl; returns the number of passages."""
     if not (source / "corpus.jsonl").exists():
@@ -300,6 +347,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="../shared/data/bioasq", help="a BEIR folder")
     parser.add_argument("--passages", type=int, default=2000, help="so many of its head; 0: all")
     parser.add_argument("--peers", nargs="*", choices=SYSTEMS[3:], default=SYSTEMS[3:])
+    parser.add_argument("--results", type=Path, help="a file of results that gets the figures")
     parser.add_argument("--only", choices=SYSTEMS, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--with", nargs="*", dest="overrides", default=[], metavar="KEY=VALUE",
@@ -310,7 +358,10 @@ def main() -> None:
         print(json.dumps(measure(options.only, corpus, scratch, options.overrides)))
         return
     with tempfile.TemporaryDirectory() as scratch:
-        print(json.dumps(compared(options, options.overrides, Path(scratch))))
+        found = compared(options, options.overrides, Path(scratch))
+    if options.results:
+        keep(found, options.overrides, options.corpus, options.results)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

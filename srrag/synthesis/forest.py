@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING
 
 from srrag.storage.atomic_write import commit
 from srrag.synthesis.comparisons import StudyRow
 from srrag.synthesis.effects import RATIOS, Effect
 from srrag.synthesis.pooling import PooledEffect
 from srrag.synthesis.synthesis import Synthesis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_TICKS = 7
 INK, GREY = "#1c2127", "#8a9099"
@@ -41,10 +41,9 @@ def draw(made: Synthesis, folder: Path) -> list[str]:
 def as_images(made: Synthesis) -> list[str]:
     """The forest plot of each pooled effect, as the address of an SVG image that holds it."""
     images = []
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "forest"}):
-        for figure in _figures(made):
-            _save(figure, "svg", drawn := BytesIO())
-            images.append(f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}")
+    for figure in _figures(made):
+        _save(figure, "svg", drawn := BytesIO())
+        images.append(f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}")
     return images
 
 
@@ -58,8 +57,11 @@ def _figures(made: Synthesis) -> Iterator[Figure]:
 
 def _save(figure: Figure, form: str, into: Path | BytesIO) -> None:
     """Write a figure whose bytes depend on what it shows alone."""
+    from matplotlib import rc_context
+
     dated = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None}}
-    figure.savefig(into, format=form, metadata=dated[form], transparent=form == "svg")
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "forest"}):
+        figure.savefig(into, format=form, metadata=dated[form], transparent=form == "svg")
 
 
 def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect) -> Figure:
@@ -68,6 +70,8 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
     Ratios stand on a logarithmic scale. The line through the last diamond is the prediction
     interval.
     """
+    from matplotlib.figure import Figure  # of the extra that pools
+
     ratio = kind in RATIOS
     reads = [row.read for row in rows if isinstance(row.read, Effect)]
     weights = [1 / (read.variance + pooled.tau2) for read in reads]
@@ -126,6 +130,8 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
 
 def _set_scale(axes: Axes, reads: Sequence[Effect], ratio: bool) -> None:
     """From end to end of the intervals, over no effect; what is foretold may run off."""
+    from matplotlib.ticker import MaxNLocator
+
     ends = [end for read in reads for end in (read.low, read.high)] + [1.0 if ratio else 0.0]
     low, high = (math.log(e) if ratio else e for e in (min(ends), max(ends)))
     spare = 0.1 * (high - low)

@@ -41,7 +41,7 @@ def test_a_page_without_marks_is_left_alone() -> None:
 @pytest.mark.skipif(not ARTICLES.exists(), reason="needs the abstracts of Evidence Inference")
 def test_rows_and_bytes_of_the_page_hold(tmp_path: Path) -> None:
     lines = ARTICLES.read_text("utf-8").splitlines()
-    (tmp_path / "few.jsonl").write_text("\n".join(lines[::17]) + "\n", "utf-8")
+    (tmp_path / "few.jsonl").write_text("\n".join(lines[::34]) + "\n", "utf-8")
     root = tmp_path / "root"
     srrag("build", "corpus=jsonl", f"corpus.path={tmp_path / 'few.jsonl'}", f"root={root}")
     told = read_table((REPOSITORY / "docs" / "scale.md").read_text("utf-8"))
