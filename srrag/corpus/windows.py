@@ -23,6 +23,7 @@ class CutWindows(Step):
     the window's first character, which rises within a document and depends only on the row.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = tuple(name for name in UNITS.names if name != "reject")
     writes: ClassVar[pa.Schema] = UNITS
     keeps_rows: ClassVar[bool] = False

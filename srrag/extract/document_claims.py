@@ -164,10 +164,10 @@ class DocumentClaims:
         """The edges of the graph that follow from a finding.
 
         What both sides have got is on no edge. A plan and the work of others have none between
-        intervention and outcome, nor has a difference between effects, nor a change from before of
-        an outcome that is `compared` with something elsewhere.
+        intervention and outcome, nor has a trend, a difference between effects, or a change from
+        before of an outcome that is `compared` with something elsewhere.
         """
-        told = line.kind in ("found", "concluded") and not line.others
+        told = line.kind in ("found", "concluded") and not line.others and not line.tends
         relation = self.ontology.findings.get(line.direction) if told else None
         sure = min(line.confidence, CONCLUDED if line.kind == "concluded" else 1.0)
         outcomes = _those(line.outcomes, here)

@@ -15,6 +15,8 @@ _SAID = re.compile(
     r"\b(?:protocol|design|methodology|methods|rationale)\b[^.]{0,40}\b(?:trial|study|review)\b",
     re.IGNORECASE,
 )
+_DESIGN = re.compile(r"(?m)^#* *methods?/design\W*$", re.IGNORECASE)
+"""The heading of a protocol in journals that print them."""
 _PLANNED = re.compile(
     r"\b(?:will|to) be (?:\w+ly )?(?:randomi[sz]ed|recruited|enrol\w+|allocated|assigned|assessed"
     r"|measured|evaluated|compared|conducted|followed|collected|analy[sz]ed|included|performed)\b"
@@ -36,4 +38,8 @@ def has_no_results(title: str, text: str) -> bool:
     if _MEASURED.search(text):
         return False
     plans = len(_PLANNED.findall(text))
-    return bool(_TITLED.search(title)) or plans >= _PLANS or bool(plans and _SAID.search(text))
+    return bool(
+        _TITLED.search(title)
+        or plans >= _PLANS
+        or (plans and (_SAID.search(text) or _DESIGN.search(text)))
+    )

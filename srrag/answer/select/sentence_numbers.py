@@ -42,23 +42,29 @@ def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:
 
     Every text is a JSON string on a line of its own, so that none can pass for another line.
     Headings keep their place in the count, but have no number to be cited by. Another passage of a
-    paper says so, and repeats neither its title nor what was shown of it.
+    paper says so, repeats neither its title nor what was shown of it, and is left out if it holds
+    nothing new.
     """
     first: dict[str, int] = {}
     shown: set[tuple[str, str]] = set()
     for number, item in enumerate(evidence, 1):
-        if whole := first.get(item["doc_id"]):
-            yield f"Paper {number}; more of paper {whole}"
-        else:
-            yield from _head(number, item)
+        whole = first.get(item["doc_id"])
+        lines = [] if whole else [*_head(number, item)]
         if item["doc_id"]:
             first.setdefault(item["doc_id"], number)
+        new = False
         for place, (start, end) in enumerate(sentence_spans(item["text"]), 1):
             text = " ".join(item["text"][start:end].split())
             if whole and (item["doc_id"], text) in shown:
                 continue
             shown.add((item["doc_id"], text))
-            yield quoted(text) if text.startswith("#") else f"[{number}.{place}] {quoted(text)}"
+            heading = text.startswith("#")
+            new |= not heading
+            lines.append(quoted(text) if heading else f"[{number}.{place}] {quoted(text)}")
+        if not whole:
+            yield from lines
+        elif new:
+            yield from (f"Paper {number}; more of paper {whole}", *lines)
 
 
 def _head(number: int, item: Row) -> Iterator[str]:

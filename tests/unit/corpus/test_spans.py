@@ -56,6 +56,12 @@ def test_windows_prefer_sentence_borders() -> None:
     ]
 
 
+def test_a_window_does_not_end_behind_versus() -> None:
+    text = "a b c d e f. g h 2.0 vs. 4.7 k l m n o p q r s t"
+    spans = cut_spans(text, words_as_tokens(text), size=11, overlap=2)
+    assert text[slice(*spans[0])] == "a b c d e f."
+
+
 def test_next_window_begins_at_a_sentence_within_reach() -> None:
     text = "a b c d e f g h i j k l. m n o p q r s t u v w x"
     spans = cut_spans(text, words_as_tokens(text), size=16, overlap=2)

@@ -185,6 +185,14 @@ def test_findings_are_rows_and_edges() -> None:
     assert not any(relation == "improves" for _, relation, _ in edges)
 
 
+def test_a_trend_stays_a_trend_and_is_no_edge() -> None:
+    line = "found 3 > 4 : 5 = tends better; p: 0.08 @8"
+    (row,) = findings(line)
+    assert (row["direction"], row["p"]) == ("tends better", "0.08")
+    edges = said(triples(answer(ENTITIES, findings=[line])))
+    assert not any(relation == "improves" for _, relation, _ in edges)
+
+
 def test_plans_and_the_work_of_others_are_findings_but_no_edges() -> None:
     lines = ["planned 3 > 4 : 5 @1", "background 3 > 4 : 6 = better @1"]
     text = answer(ENTITIES, findings=lines)

@@ -13,6 +13,7 @@ PLAN = "Ninety adults will be randomised. They will receive laser or sham. Pain 
         ("The IDEA trial: design and rationale", "Adults with overweight are randomised."),
         ("Laser for knee osteoarthritis", PLAN),
         ("Laser", "This is a protocol for a randomised trial. Adults will be recruited."),
+        ("Laser", "## Methods/design\n\nA total of 226 adults will be recruited."),
     ],
 )
 def test_a_paper_that_plans_a_study_has_no_results(title: str, text: str) -> None:
@@ -25,6 +26,7 @@ def test_a_paper_that_plans_a_study_has_no_results(title: str, text: str) -> Non
         ("Dry needling in a therapeutic exercise protocol", "Pain fell more with needling."),
         ("Two protocols of exercise after knee surgery", "Strength did not differ."),
         ("Laser for knee osteoarthritis", f"{PLAN} Pain was 2 points lower (P = 0.03)."),
+        ("Laser", "## Methods/design\n\n226 adults were recruited."),
         ("A trial of casts", "Casts will be cheaper. The groups were compared at a year."),
         ("Laser: study protocol and its results", "Pain fell by 2 points (95% CI 1 to 3)."),
     ],

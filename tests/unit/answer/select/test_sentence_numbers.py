@@ -37,6 +37,8 @@ def test_another_passage_of_a_paper_is_no_other_paper() -> None:
     more = {**papers()[0], "evidence_id": "c", "doc_id": "d", "text": text}
     told = list(paper_lines([*windows, more]))
     assert told[-2:] == ["Paper 3; more of paper 1", '[3.4] "Costs rose."']
+    again = list(paper_lines([*windows, more, more | {"evidence_id": "d"}]))
+    assert again == told, "what holds nothing new is left out"
     assert cited(["3.4"], [*windows, more]).evidence_ids == ["c"]
 
 
