@@ -24,7 +24,7 @@ MAX_TOKEN_BYTES = 16
 HIDDEN_TOKENS = 2**17
 """Tokens beyond its limit up to which an answer is believed to have thought without showing it."""
 MAX_WAIT_S = 120.0
-"""Upper limit of a Retry-After header, in seconds."""
+"""The longest Retry-After that is waited for, in seconds; a longer one ends the run."""
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 FILTERED = "I cannot answer: the content filter of the endpoint withheld the answer."
 DETAIL_CHARS = 300
@@ -213,7 +213,11 @@ def read_error(status: int, headers: Mapping[str, str], body: bytes) -> AttemptE
             "refused_call", f"{where} (HTTP {status})", passing=False, hopeless=True
         )
     if status in RETRIED or status >= 500:
-        return AttemptError("server", detail, wait_s=retry_after(headers.get("Retry-After", "")))
+        wait_s = retry_after(headers.get("Retry-After", ""))
+        if wait_s > MAX_WAIT_S:
+            why = f"it asks to wait {wait_s:.0f} s ({detail})"
+            return AttemptError("server", why, passing=False, hopeless=True)
+        return AttemptError("server", detail, wait_s=wait_s)
     kind = "too_long" if status == 413 or _TOO_LONG.search(text) else "refused_call"
     return AttemptError(kind, detail, passing=False)
 
@@ -241,7 +245,7 @@ def message_of(told: Any, depth: int = 6) -> str:
 
 
 def retry_after(value: str, now: float | None = None) -> float:
-    """Read a Retry-After header, a number or an HTTP date, as seconds from 0 to MAX_WAIT_S."""
+    """Read a Retry-After header, a number or an HTTP date, as seconds; 0 where it is neither."""
     try:
         if value.strip().isdecimal():
             seconds = float(value)
@@ -250,7 +254,7 @@ def retry_after(value: str, now: float | None = None) -> float:
             seconds = then - (time.time() if now is None else now)
     except (ValueError, OverflowError):
         return 0.0
-    return min(max(seconds, 0.0), MAX_WAIT_S)
+    return max(seconds, 0.0) if math.isfinite(seconds) else 0.0
 
 
 def backoff(retry: int, wait_s: float, jitter: float) -> float:

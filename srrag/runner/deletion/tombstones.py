@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ class Tombstones:
 
     `documents` maps the hash of a document to the hashes of its source id and of its units, and to
     the keys of its prompts; `verify` searches for these. `sources` are source ids that scans skip
-    whatever their content. `at_s` is the time of the last deletion (Unix time, seconds).
+    whatever their content. `at_s` is the time of the last deletion (Unix time, seconds): later than
+    that of any file then in the root, as a clock may have been set back.
     """
 
     path: Path
@@ -122,7 +125,7 @@ class Tombstones:
                 name: sorted(values.union(former.get(name, ()))) for name, values in added.items()
             }
         self.sources = sorted({*self.sources, *map(mark, sources)})
-        self.at_s = time.time()
+        self.at_s = max(time.time(), _after_all_files(self.path.parent))
         self._write()
 
     def take_back(self, documents: Iterable[str], sources: Iterable[str]) -> int:
@@ -157,6 +160,15 @@ class Tombstones:
         kept = {"documents": self.documents, "sources": self.sources, "at_s": self.at_s}
         for name in (FILE, COPY):  # after a kill in between, the copy is the older version
             commit_json(self.path.with_name(name), kept, sealed=True)
+
+
+def _after_all_files(root: Path) -> float:
+    """A time just after the newest file's."""
+    times = [0.0]
+    for path in root.rglob("*"):
+        with suppress(FileNotFoundError):
+            times.append(path.stat().st_mtime)
+    return math.nextafter(max(times), math.inf)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -33,6 +33,14 @@ def test_what_would_fail_every_call_ends_the_run_at_once(kind: str) -> None:
     assert endpoint.calls.total() <= 4
 
 
+@pytest.mark.parametrize("kind", ["rate_limit", "busy"])
+def test_an_endpoint_that_asks_to_wait_a_day_ends_the_run_at_once(kind: str) -> None:
+    late = pytest.raises(EngineStopped, match=r"asks to wait 86400 s \(HTTP (429|503): ")
+    with serve(Endpoint(faults=f"{kind}@1-", retry_after="86400")) as endpoint, late:
+        replies(engine_at(endpoint.url, concurrency=2), 50)
+    assert endpoint.calls.total() <= 4
+
+
 def test_answers_on_their_way_are_kept_when_the_key_expires() -> None:
     async def scene(session: Session) -> list[Any]:
         slow = asyncio.ensure_future(session.complete(call(1)))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,23 @@ def test_an_output_of_before_the_forgetting_is_a_trace(papers: Path, tmp_path: P
     plant(root / "jobs" / "build" / "summary.json", "{}")
     assert traces(root, document) == [], "names alone say nothing of where they are from"
     os.utime(shown, ns=(written, written))
+    (line,) = traces(root, document)
+    assert str(shown) in line
+
+
+def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(
+    papers: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    build(root, papers, *PLAIN)
+    document = document_of(root, f"{SECRET}.md")
+    shown = root / "jobs" / "export" / "graph.graphml"
+    plant(shown, SECRET)
+    tomorrow = time.time() + 86_400
+    os.utime(shown, (tomorrow, tomorrow))
+    forget(root, f"doc_id='{document}'")
+    plant(shown, SECRET)
+    os.utime(shown, (tomorrow, tomorrow))
     (line,) = traces(root, document)
     assert str(shown) in line
 
