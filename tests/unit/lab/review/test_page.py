@@ -5,8 +5,9 @@ import re
 from lxml import html
 
 from srrag.lab.review.forms import LIKERT, RASRAG
+from srrag.lab.review.kit import make_kit
 from srrag.lab.review.page import paragraphs, render
-from tests.unit.lab.review.kits import NASTY, kit
+from tests.unit.lab.review.kits import NASTY, gold, kit, rows
 
 
 def test_the_page_holds_every_answer_and_scale_with_its_anchors() -> None:
@@ -27,6 +28,21 @@ def test_texts_of_documents_are_no_markup() -> None:
     assert not page.xpath("//img")
     assert len(page.xpath("//script")) == 1
     assert NASTY in page.text_content()
+
+
+def test_no_field_of_an_answer_or_a_reference_is_markup() -> None:
+    told = rows("one", 3)
+    for row in told:
+        row["text"] += NASTY
+        for item in row["evidence"]:
+            item |= {name: f"{item[name]} {NASTY}" for name in ("title", "source_id", "section")}
+            item |= {"pmid": f"javascript:alert(1) {NASTY}", "grade": NASTY, "doc_id": NASTY}
+    references = [row | {"ideal_answer": NASTY, "strata": {"condition": NASTY}} for row in gold(3)]
+    made = make_kit({NASTY: told}, references, form="likert", questions=3, strata="condition")
+    page = html.fromstring(render(made, LIKERT))
+    assert not page.xpath("//img") and len(page.xpath("//script")) == 1
+    assert not [link for link in page.xpath("//@href") if not link.startswith("#")]
+    assert page.text_content().count(NASTY) > 12
 
 
 def test_the_page_names_no_system_and_no_address() -> None:
