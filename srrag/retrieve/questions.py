@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -52,12 +53,19 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
+HALF = "\ufdd0"
+"""Stands for half of a surrogate pair where none can pass; Unicode has no character there."""
+_BROKEN = re.compile(f"[\ud800-\udfff{HALF}]")
+
+
 def question_fault(text: object, options: bool = False) -> tuple[str, str] | None:
     """Reason why a question (with options or without) is invalid, or None."""
     if not isinstance(text, str) or not any(char.isalnum() for char in text):
         return "empty_question", "the question holds no word"
     if len(text) > (most := MAX_EXAM_CHARS if options else MAX_QUESTION_CHARS):
         return "long_question", f"{len(text)} characters; the limit is {most}"
+    if _BROKEN.search(text):
+        return "broken_text", "the question holds half of a character"
     return None
 
 

@@ -28,7 +28,7 @@ from srrag.runner.repair import Repair, mend_marker
 from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
 from srrag.storage import mirror
-from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.atomic_write import commit_json, keep_private, read_json
 from srrag.storage.manifest import CURE, DamagedError
 from srrag.storage.store import Receipt, Store
 
@@ -65,6 +65,7 @@ class BuildJob:
         started = time.perf_counter()
         mended = mend_marker(self.store) if self.repair else []
         self.store.create()
+        keep_private(self.store.root / "jobs")
         with self.store.lock():
             drop_unfinished(self.store, questions=False)
             log = log_folder(dataclasses.replace(at, root=self.store.root))

@@ -24,7 +24,7 @@ from srrag.runner.engines import engines_of
 from srrag.runner.progress import built, say
 from srrag.runner.runner import Runner
 from srrag.storage import mirror
-from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.atomic_write import commit_json, naming_a_full_disk, read_json
 from srrag.storage.manifest import check_files, manifest_files, stamps
 from srrag.storage.store import Store
 
@@ -74,7 +74,7 @@ class RelationBuilds:
         out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
         out.mkdir(parents=True)
         try:
-            with tallied() as usage:
+            with tallied() as usage, naming_a_full_disk(out):
                 figures = self._made(stage, former, out, at)
             manifest = {
                 **manifest_of(stage, fingerprint),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from srrag.storage import mirror
 
 _SEAL = "_sha256"
 _END = "\n}\n"
+_SHORT = re.compile(r"\d+ requested and \d+ written|No space left on device|Disk quota exceeded")
+"""What NumPy and Arrow say of a full disk, without its errno."""
 
 
 def commit(path: Path, write: Callable[[Path], None]) -> None:
@@ -27,13 +32,38 @@ def commit(path: Path, write: Callable[[Path], None]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        with naming_a_full_disk(path):
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
         mirror.put(path, temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_a_full_disk(path: Path) -> Iterator[None]:
+    """Name the file, or a folder's newest, and its disk where one is full; libraries do not."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or _SHORT.search(str(error))
+        if not full:
+            raise
+        here = next(each for each in (path, *path.parents) if each.exists())
+        found = [each for each in here.rglob("*") if each.is_file()] if here == path else []
+        file = max(found, key=lambda each: each.stat().st_mtime_ns, default=path)
+        disk = next(each for each in (here, *here.parents) if os.path.ismount(each))
+        raise OSError(errno.ENOSPC, f"no space left on the disk at {disk}", str(file)) from error
+
+
+def keep_private(folder: Path) -> None:
+    """Make a folder that its owner alone may read, or make it so where it is ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
 
 
 def commit_json(path: Path, value: Any, *, sealed: bool = False) -> None:

@@ -26,7 +26,14 @@ import pyarrow.parquet as pq
 from srrag.core.errors import UsageError
 from srrag.core.ids import file_sha256
 from srrag.storage import mirror, writer_lock
-from srrag.storage.atomic_write import commit, commit_json, parse_json, read_json, write_parquet
+from srrag.storage.atomic_write import (
+    commit,
+    commit_json,
+    keep_private,
+    parse_json,
+    read_json,
+    write_parquet,
+)
 from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_files, remember
 
 LAYOUT = 1
@@ -204,6 +211,8 @@ class Store:
     ) -> Receipt:
         """Write a part: its data, then the receipt that makes it valid."""
         path = self.part_path(stage, fingerprint, receipt("", 0).part)
+        if stage.startswith(_ASKED):
+            keep_private(self.root / "stages" / stage)
         written: list[Receipt] = []
 
         def write(temporary: Path) -> None:
@@ -307,3 +316,5 @@ def _is_receipt(name: str) -> bool:
 
 
 _FOLDERS = ("stages", "builds", "jobs")
+_ASKED = ("questions", "answers")
+"""What the names of stages begin with that hold questions and answers."""

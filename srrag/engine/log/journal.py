@@ -13,6 +13,7 @@ from types import TracebackType
 from srrag.engine.log.entry import GROUP_ROWS, Entry
 from srrag.engine.log.listing import journal_file, names_in, new_name
 from srrag.engine.log.parts import seal
+from srrag.storage.atomic_write import keep_private, naming_a_full_disk
 
 
 class Journal:
@@ -87,14 +88,15 @@ class Journal:
             self._start()
         done = 0
         try:
-            while done < len(data):
-                done += os.write(self._file, data[done:])
+            with naming_a_full_disk(self.folder / journal_file(self._name)):
+                while done < len(data):
+                    done += os.write(self._file, data[done:])
         except OSError:
             self._leave()  # only the last line of a file may be incomplete
             raise
 
     def _start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        keep_private(self.folder)
         last = max(set().union(*names_in(self.folder)), default="")
         self._name = new_name(time.time_ns() // 1_000_000, after=last)
         path = self.folder / journal_file(self._name)

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import pydantic
 
-from srrag.storage.atomic_write import commit_json
+from srrag.storage.atomic_write import commit_json, keep_private
 from srrag.storage.lease import Heartbeat, check_free
 from srrag.storage.mirror import shown, store_at
 from srrag.storage.process_identity import HOLDER, ProcessIdentity
@@ -46,7 +46,7 @@ class LogLock:
                 f"completions={shown(self.folder)}: the log of answers is appended to, which an "
                 f"object store cannot do; give a folder that all nodes see"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        keep_private(self.folder)
         me = ProcessIdentity.this()
         self._number = self._follow(me)
         self._holder = me

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from srrag.storage.atomic_write import commit, read_json
+from srrag.config.compose import configure
+from srrag.engine.log.lock import LogLock
+from srrag.storage.atomic_write import commit, keep_private, naming_a_full_disk, read_json
+from srrag.storage.store import Store
+from tests.conftest import run_build
+from tests.toys import number_parts
 
 
 def test_a_failed_commit_leaves_nothing(tmp_path: Path) -> None:
@@ -21,3 +28,51 @@ def test_broken_json_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(ValueError, match=r"x\.json"):
         read_json(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError("4608 requested and 2016 written"),
+        OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit(error: OSError, tmp_path: Path) -> None:
+    def write(path: Path) -> None:
+        path.write_text("half")
+        raise error
+
+    with pytest.raises(OSError, match=r"no space left on the disk at /") as caught:
+        commit(tmp_path / "x", write)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "x"))
+    with pytest.raises(OSError, match="no space") as caught, naming_a_full_disk(tmp_path):
+        (tmp_path / "index.npy").write_text("half")
+        raise error
+    assert caught.value.filename == str(tmp_path / "index.npy")
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_what_holds_questions_and_answers_is_for_its_owner_alone(tmp_path: Path) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir(mode=0o755)
+    keep_private(open_to_all)
+    assert _mode(open_to_all) == 0o700
+    root, papers = tmp_path / "root", tmp_path / "papers"
+    papers.mkdir()
+    (papers / "one.md").write_text("# Bracing\n\nBracing reduced knee pain in adults.\n", "utf-8")
+    corpus = ("corpus=folder", f"corpus.path={papers}", "stages.vectors=null")
+    run_build(configure("build", [f"root={root}", *corpus]))
+    store = Store(root)
+    number_parts(store, [2])
+    read = store.read_part("numbers", "f0", "p0")
+    receipt = store.read_receipt("numbers", "f0", "p0")
+    for stage in ("questions", "answers-CheckAnswer-1"):
+        store.write_part(stage, "f0", read, lambda sha256, size: receipt)
+    with LogLock(root / "completions"):
+        private = ("jobs", "completions", "stages/questions", "stages/answers-CheckAnswer-1")
+        assert {name: _mode(root / name) for name in private} == dict.fromkeys(private, 0o700)
+    assert _mode(root / "stages" / "numbers") == _mode(root / "stages"), "papers are no secret"

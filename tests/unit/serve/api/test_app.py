@@ -257,6 +257,29 @@ def test_bodies_that_are_no_json_or_too_large(client: TestClient) -> None:
     assert code(post("/v1/answers", content=pieces, headers=kind)) == (413, "body_too_large")
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/answers", {"question": "?"}, "question"),
+        ("/v1/search", {"query": "?"}, "query"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "?"}]}, "messages"),
+        ("/v1/responses", {"input": "?"}, "input"),
+        ("/v1/rerank", {"query": "?", "documents": ["knee"]}, "query"),
+        ("/v1/synthesis", {"question": "?"}, "question"),
+    ],
+)
+def test_half_a_character_is_told_with_its_field(
+    client: TestClient, path: str, body: Any, field: str
+) -> None:
+    content = json.dumps(
+        {"model": "srrag", **body} if "messages" in body or "input" in body else body
+    )
+    kind = {"content-type": "application/json"}
+    reply = client.post(path, content=content.replace('"?"', '"knee \\ud800"'), headers=kind)
+    assert reply.status_code in (400, 422)
+    assert reply.json()["error"]["field"].split(".")[0] == field, reply.json()
+
+
 def test_paths_and_methods_that_are_not_there(client: TestClient) -> None:
     assert code(client.get("/v1/nothing")) == (404, "not_found")
     assert code(client.get("/v1/answers")) == (405, "method")
