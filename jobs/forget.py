@@ -31,7 +31,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         engine = factory.make(config["engine"], "engine")
         job = ForgetJob(store, factory.runner(config), engine)
         summary = job.run(documents, sources, factory.place(config))
-        say(f"{summary['documents']} documents and {summary['completions']} completions forgotten")
+        say(f"forgotten: documents {summary['documents']}, completions {summary['completions']}")
     if config["prune"]:
         with store.lock(), store.whole():
             summary["pruned"] = prune(store)

@@ -23,12 +23,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     cluster = factory.make_as(Cluster, config["ray"], "ray")
     up = time.monotonic()
     url = ""
+    say(f"starting on {settings.host}:{settings.port} …")
     try:
         with served(settings, cluster) as url:
             up = time.monotonic()
             say(f"{url} answers from {shown(settings.root)} by {', '.join(settings.pipelines)}.")
-            say(f"  curl {url}/v1/answers -H 'content-type: application/json' \\")
-            say("""       -d '{"question": "How long should a sprained ankle be in a cast?"}'""")
+            say(example(url, keyed=bool(settings.keys)))
             # Not by `say`, which would name the store: a log stays on its node.
             print(f"log: {settings.log or 'in the folder of Ray'}", file=sys.stderr, flush=True)
             health = Health(cluster.start_s)
@@ -46,3 +46,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         say("stopped")
     seconds = round(time.monotonic() - up, 1)
     return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
+
+
+def example(url: str, *, keyed: bool) -> str:
+    """A command that asks the server, with the place of a key where it needs one."""
+    key = "-H 'authorization: Bearer KEY' " if keyed else ""
+    return (
+        f"  curl {url}/v1/answers {key}-H 'content-type: application/json' \\\n"
+        """       -d '{"question": "Does varenicline help people stop smoking?"}'"""
+    )

@@ -63,7 +63,10 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
         if found := re.match(r"Could not override '([^']+)'\.", text):
             text = f"{found[0]} {_hint(name, found[1], overrides)}"
         if isinstance(error, MissingConfigException) and error.options:
-            text = f"{text}; there is {', '.join(error.options)}"
+            asked = str(error.missing_cfg_file).rpartition("/")[2]
+            near = difflib.get_close_matches(asked, error.options, n=1)
+            meant = f"did you mean {near[0]}? There" if near else "there"
+            text = f"{text}; {meant} is {', '.join(error.options)}"
         raise UsageError(text) from error
     assert isinstance(config, dict)
     for key in PATHS:
@@ -137,7 +140,7 @@ def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
         return f"Nothing is called {holder or key!r}."
     target = OmegaConf.to_container(held, resolve=False).get("_target_")  # type: ignore[union-attr]
     if target is None:
-        keys = [str(each) for each in held]
+        keys = [str(each) for each in held] + ["model"] * (not holder and "engine" in held)
         if near := difflib.get_close_matches(last, keys, n=1):
             return f"Did you mean {'.'.join(filter(None, (holder, near[0])))}?"
         return f"It has {', '.join(keys)}; put + before a key that is to be new."

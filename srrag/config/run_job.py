@@ -114,8 +114,13 @@ def closing(name: str, config: Mapping[str, Any], summary: Mapping[str, Any]) ->
     here = "" if root in (None, DEFAULT_ROOT) else f" root={shlex.quote(str(root))}"
     lines = []
     if name == "build" and not config.get("estimate"):
-        counts = f"{summary['documents']:,} documents, {summary['windows']:,} windows"
-        lines.append(f"{root}: {counts}, {summary['rejected']:,} rejected")
+        facts = sum(summary["rejects"].get("triples", {}).values())
+        told = f"{summary['documents']:,} documents, {summary['windows']:,} windows"
+        told += f", {summary['rejected'] - facts:,} rejected"
+        told += f", {facts:,} facts not taken from the model" if facts else ""
+        if skipped := summary["skipped_as_forgotten"]:
+            told += f", {skipped:,} not read as forgotten"
+        lines.append(f"{root}: {told}")
         lines.append(f'next: srrag ask{here} "…"    or    srrag serve{here}')
     if name == "init":
         lines.append(f"next: srrag build{here} PAPERS/")

@@ -49,6 +49,9 @@ def in_full(job: str, argv: Sequence[str]) -> list[str]:
     given = [item for each in argv for item in _of_word(job, each, argv)]
     if job == "init" or "root" not in tops(job):
         return given
+    if job in _OWN_SUBJECT and not any(item.startswith("root=") for item in given):
+        # These also score what has no root, so theirs has no default.
+        given = [f"root={DEFAULT_ROOT}" for _ in Path(DEFAULT_ROOT).glob("srrag.json")] + given
     return [*_chosen(job, given), *given]
 
 

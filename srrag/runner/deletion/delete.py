@@ -258,7 +258,7 @@ class ForgetJob:
                 entry["parts"] = parts
         pointer["rejects"] = write_rejects(self.store, plan, name, parts)
         self.store.write_pointer(name, pointer)
-        say(f"build {name}: {len(note.documents)} documents taken out")
+        say(f"build {name}: documents taken out: {len(note.documents)}")
 
     def _delete(self, note: Note, marks: Collection[str]) -> dict[str, Any]:
         """Delete the files that held the documents: old parts, builds, answers, other outputs.

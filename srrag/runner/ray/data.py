@@ -7,6 +7,7 @@ Neighbouring stages with the same resources share a pool of actors. A finished s
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import signal
 import socket
@@ -146,7 +147,9 @@ class RayDataRunner:
         """Join or start Ray; returns True if this call started it."""
         if ray.is_initialized():
             return False
-        options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
+        options: dict[str, Any] = {
+            "include_dashboard": False, "log_to_driver": False, "logging_level": logging.WARNING,
+        }  # fmt: skip
         if self.address == "local":
             options.update(num_cpus=self.num_cpus, object_store_memory=self.object_store_mb << 20)
         else:

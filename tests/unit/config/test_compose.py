@@ -211,6 +211,7 @@ def test_another_pipeline_keeps_what_else_was_asked_for() -> None:
         ("pipeline.rank.nearest.k", "Nothing is called 'pipeline.rank.nearest'."),
         ("pipeline.rank.sprase", "Did you mean pipeline.rank.sparse?"),
         ("embeder", "Did you mean embedder?"),
+        ("modle", "Did you mean model?"),
         ("pipeline.rank.nearest", "It has encode, weigh, sparse, dense, fuse, whole, late; put +"),
     ],
 )
@@ -234,5 +235,7 @@ def test_the_models_of_the_published_chain_are_named() -> None:
 
 
 def test_a_wrong_option_names_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'index/lance'; there is lancedb, own$"):
+    with pytest.raises(
+        UsageError, match=r"'index/lance'; did you mean lancedb\? There is lancedb, own$"
+    ):
         configure("build", ["root=/r", "index=lance"])

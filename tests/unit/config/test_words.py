@@ -66,6 +66,18 @@ def test_arguments_without_a_key_have_the_place_that_one_expects(tmp_path: Path)
     assert in_full("verify", ["R"]) == ["root=R"]
 
 
+@pytest.mark.parametrize("job", ["evaluate", "sweep"])
+def test_what_is_measured_is_the_root_of_this_folder_if_there_is_one(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert in_full(job, ["bench=nli"]) == ["bench=nli"]
+    (tmp_path / ".srrag").mkdir()
+    (tmp_path / ".srrag/srrag.json").touch()
+    assert in_full(job, ["bench=beir"]) == ["root=.srrag", "bench=beir"]
+    assert in_full(job, ["bench=beir", "root=R"]) == ["bench=beir", "root=R"]
+
+
 def test_a_question_without_quotes_is_refused() -> None:
     with pytest.raises(UsageError, match="does it help: one argument is needed; put a question in"):
         in_full("ask", ["does", "it", "help"])
