@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.spec import fingerprint, place_field, spec
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.facts import normalise
-from srrag.graph.name_vectors import SHARD_NAMES, encode_names
+from srrag.graph.name_vectors import SHARD_NAMES, NameVectors, encode_names
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder
-from srrag.storage.atomic_write import commit_json
+from srrag.storage.atomic_write import commit_json, read_json
 
 ENCODER = "encoder.json"
 """Whose vectors these are; what continues from them compares it."""
@@ -57,6 +58,24 @@ class EncodeNames(Build):
         seconds = round(time.perf_counter() - started, 3)
         commit_json(out / ENCODER, {"encoder": fingerprint(spec(self.encoder))})
         return {"names": len(names), "encoded": encoded, "encoding_seconds": seconds}
+
+
+def vectors_of(
+    folder: Path, encoder: Encoder
+) -> Callable[[Sequence[str]], dict[str, np.ndarray]] | None:
+    """What finds the vectors of names in a build's folder; None if another encoder made them."""
+    if read_json(folder / ENCODER)["encoder"] != fingerprint(spec(encoder)):
+        return None
+    held = NameVectors(folder)
+
+    def found(names: Sequence[str]) -> dict[str, np.ndarray]:
+        normal = pa.array([normalise(name) or None for name in names], pa.string())
+        rows = pc.index_in(normal, value_set=held.names["name"], skip_nulls=True)
+        known = np.flatnonzero(np.asarray(pc.is_valid(rows)))
+        places = np.asarray(rows.drop_null()).astype(np.int64)
+        return dict(zip((names[n] for n in known), held.take(places), strict=True))
+
+    return found
 
 
 def _spoken(nodes: Nodes) -> pa.Table:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from srrag.reading.lexicon import bounded, words
 
-CONCEPTS = 2
+CONCEPTS = 3
 """The version of these rules; facts from another version are extracted again."""
 MAX_WORDS = 12
 """Words of the longest name."""

@@ -83,7 +83,12 @@ def read_statement(
     between = _BETWEEN_SAME.search(sentence) is not None
     if _TAKEN_BACK.search(sentence, max(0, sentence.find(clause))):
         direction: Direction = "no difference"
-    elif cue and comparator and lexicon("within").search(clause) and cue.effect != "same":
+    elif (
+        cue
+        and cue.effect != "same"
+        and (intervention or comparator)
+        and lexicon("within").search(clause)
+    ):
         direction = "unclear"
     else:
         direction = _direction(cue, wanted)

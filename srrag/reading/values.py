@@ -52,8 +52,10 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
             "students",
         ),
         # "aged 18 to 64 years and adults" is no sample size.
-        r"\b(\d[\d,]*|<written>)\s+(?!(?:year|month|week|day|hour|minute|time|session)s?\b)"
-        r"(?:[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
+        # "Seven in ten patients" is a share, "seven of ten patients" are of ten.
+        r"\b(?:one|<written>|\d+)\s+in\s+(?:10|100|1,?000|<written>)\b"
+        r"|\b(\d[\d,]*|<written>)\s+(?!(?:year|month|week|day|hour|minute|time|session)s?\b)"
+        r"(?:(?!(?:in|of|out)\s)[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
         r"men|children|adults|infants|people|volunteers|individuals|athletes|students)\b",
     ),
     (
@@ -238,7 +240,7 @@ def find_values(lower: str) -> list[Value]:
 
 
 def _normal(attribute: str, match: re.Match[str]) -> str:
-    value = " ".join(match.group(1).split())
+    value = " ".join((match.group(1) or "").split())
     if attribute == "sample_size":
         number = NUMBER_WORDS.get(value)
         return str(number) if number is not None else value.replace(",", "")

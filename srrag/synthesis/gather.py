@@ -12,6 +12,7 @@ from srrag.core.errors import UsageError
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE
 from srrag.core.standing import COPY, Standings
 from srrag.expand.anchor_rules import rule_anchors
+from srrag.graph.encode_names import vectors_of
 from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
 from srrag.reading.abbreviations import read_abbreviations
@@ -84,7 +85,10 @@ class StudyFindings:
         folder = self._folders.get("abbreviations")
         long = read_abbreviations(folder) if folder else {}
         self._place(findings or [])
-        return papers, NameMatcher(long, others, load(Encoder()).encode)
+        built = self._folders.get("names")
+        return papers, NameMatcher(
+            long, others, load(Encoder()).encode, vectors_of(built, Encoder()) if built else None
+        )
 
     def _place(self, findings: list[Row]) -> None:
         """Name the window that each finding's sentence begins in."""

@@ -15,6 +15,8 @@ COVERED = 2 / 3
 NEAR = 0.68
 """Cosine from which names mean one thing without a stem in common."""
 Encode = Callable[[Sequence[str]], np.ndarray]
+Built = Callable[[Sequence[str]], Mapping[str, np.ndarray]]
+"""Finds the vectors of names that a build has encoded."""
 _WORD = re.compile(r"[\w/+-]+")
 
 
@@ -22,7 +24,7 @@ class NameMatcher:
     """Compares names by stems, long forms, other names of their paper, and vectors.
 
     `long` are the long forms of abbreviations, `others` the other names of a name; `encode` makes
-    unit-length vectors of names, None compares without.
+    unit-length vectors of names, None compares without; `built` finds those of some names.
     """
 
     def __init__(
@@ -30,8 +32,9 @@ class NameMatcher:
         long: Mapping[str, str],
         others: Mapping[str, Iterable[str]],
         encode: Encode | None = None,
+        built: Built | None = None,
     ) -> None:
-        self._long, self._encode = long, encode
+        self._long, self._encode, self._built = long, encode, built
         self._others = {name.casefold(): tuple(each) for name, each in others.items()}
         self._vectors: dict[str, np.ndarray] = {}
         self.stems = lru_cache(maxsize=None)(self._stems)
@@ -77,9 +80,14 @@ class NameMatcher:
         return float(self._vectors[one] @ self._vectors[other])
 
     def learn(self, names: Iterable[str]) -> None:
-        """Encode names at once, rather than each when it is compared."""
+        """Find or encode names at once, rather than each when it is compared."""
+        if self._encode is None:
+            return
         missing = [name for name in dict.fromkeys(names) if name and name not in self._vectors]
-        if missing and self._encode is not None:
+        if missing and self._built is not None:
+            self._vectors.update(self._built(missing))
+            missing = [name for name in missing if name not in self._vectors]
+        if missing:
             self._vectors.update(zip(missing, self._encode(missing), strict=True))
 
 

@@ -16,6 +16,8 @@ _REGISTERED = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d[\d,]*")
+_SHARE = re.compile(rf"\w+ in (?:10|100|1,?000|{'|'.join(NUMBER_WORDS)})\b", re.IGNORECASE)
+"""Seven in ten patients: no number of people."""
 REVIEWS = ("A", "B")
 """Grades of papers that tell of other studies: guidelines, reviews, meta-analyses."""
 
@@ -83,7 +85,9 @@ def one_study(papers: Iterable[StudyPaper]) -> dict[str, tuple[str, str]]:
 
 
 def first_number(text: str) -> int | None:
-    """The first whole number of a text, in digits or as its first word."""
+    """The first whole number of a text, in digits or as its first word; None for a share."""
+    if _SHARE.match(text):
+        return None
     if found := _NUMBER.search(text):
         return int(found[0].replace(",", ""))
     word = text.split(" ", maxsplit=1)[0].lower() if text else ""

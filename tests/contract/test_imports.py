@@ -39,7 +39,7 @@ SIDEWAYS = {
     "rerank": {"index"},  # token vectors lie in an index
     "index": {"graph"},  # reads the merged facts
     "export": {"graph"},  # reads the merged facts
-    "synthesis": {"expand"},  # P, I, C and O of a question
+    "synthesis": {"expand", "graph"},  # P, I, C and O of a question; vectors of names
 }
 for _name, _others in SIDEWAYS.items():
     ALLOWED[_name] = ALLOWED[_name] | _others

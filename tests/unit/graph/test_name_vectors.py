@@ -10,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Place
 from srrag.graph import name_vectors
+from srrag.graph.encode_names import ENCODER, vectors_of
 from srrag.graph.name_vectors import NameVectors, encode_names
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
+from srrag.storage.atomic_write import commit_json
 from srrag.storage.shards import read_shards
 
 NAMES = {"a": "low back pain", "b": "aspirin", "c": "", "d": "aspirin", "e": "knee", "f": "stroke"}
@@ -124,3 +127,15 @@ def test_nothing_new_needs_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     encoded(tmp_path / "1", NAMES)
     monkeypatch.setattr(name_vectors, "load", None)
     assert encoded(tmp_path / "2", NAMES, tmp_path / "1")[1] == 0
+
+
+def test_what_a_build_encoded_is_found_by_name_if_its_encoder_is_the_same(tmp_path: Path) -> None:
+    encoded(tmp_path / "names", NAMES, shard_names=2)
+    commit_json(tmp_path / "names" / ENCODER, {"encoder": fingerprint(spec(Encoder()))})
+    find = vectors_of(tmp_path / "names", Encoder())
+    assert find is not None
+    found = find(["Aspirin", "nothing", "", "Low  back pain."])
+    assert found.keys() == {"Aspirin", "Low  back pain."}
+    expected = load(Encoder()).encode(["aspirin", "low back pain"])
+    np.testing.assert_allclose(np.stack([*found.values()]), expected, atol=2e-3)
+    assert vectors_of(tmp_path / "names", Encoder(max_tokens=99)) is None

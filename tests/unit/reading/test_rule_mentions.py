@@ -75,11 +75,19 @@ def test_zone_of_a_section_is_that_of_its_last_heading_word() -> None:
     assert zone_of("Figure legends") == 0
 
 
+@pytest.mark.parametrize("text", ["seven in ten patients", "1 in 100 women", "one in five adults"])
+def test_a_share_is_no_number_of_people(text: str) -> None:
+    assert not [each for each in find_values(text) if each.attribute == "sample_size"]
+
+
 @pytest.mark.parametrize(
     ("text", "attribute", "value"),
     [
         ("groups (n = 1,204)", "sample_size", "1204"),
         ("forty-five obese patients", "sample_size", "45"),
+        ("seven of ten patients", "sample_size", "10"),
+        ("12 of 40 patients", "sample_size", "40"),
+        ("at week 12 in 45 patients", "sample_size", "45"),
         ("aged 18 to 65 years", "age_range", "18 to 65"),
         ("12-17 years of age", "age_range", "12-17"),
         ("healthy older adults", "age_bin", "older adults"),

@@ -47,6 +47,13 @@ def test_a_comparison_is_read_from_the_side_of_the_intervention(
     assert read_statement(sentence, outcome, "taping", "rest").direction == direction
 
 
+def test_what_both_groups_do_is_no_effect_of_an_intervention_without_a_comparator() -> None:
+    said = read_statement("Both groups had improved significantly in pain.", "pain", "taping")
+    assert (said.direction, said.clear) == ("unclear", False)
+    alone = read_statement("Both groups had improved significantly in pain.", "pain")
+    assert alone.better_or_worse == "better", "no comparison is asked for"
+
+
 @pytest.mark.parametrize(
     ("sentence", "significant", "clear"),
     [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.stated import stated
+from srrag.synthesis.studies import first_number
 from tests.unit.synthesis.made import PARTS, paper, synthesis
 
 NAMES = NameMatcher({}, {})
@@ -33,3 +36,17 @@ def test_a_plan_and_a_paper_on_other_treatments_tell_nothing() -> None:
     papers = [paper("one", text=plan, title="A study protocol"), paper("two", text=others,
                                                                        title="Ice")]  # fmt: skip
     assert list(stated(papers, ASKED, NAMES)) == []
+
+
+def test_what_both_groups_do_is_counted_for_neither() -> None:
+    text = "Results: At 12 weeks both groups had improved significantly in pain (p < 0.01)."
+    assert list(stated([paper("one", text=f"Astemol was given. {text}")], ASKED, NAMES)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "people"),
+    [("Seven in ten patients", None), ("107 of 200 invited", 107), ("forty-five in all", 45),
+     ("40 in each group", 40)],
+)  # fmt: skip
+def test_the_people_of_a_study_are_no_share(told: str, people: int | None) -> None:
+    assert first_number(told) == people
