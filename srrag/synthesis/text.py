@@ -113,7 +113,8 @@ def _aside(made: Synthesis) -> Iterator[str]:
     for part in found.relaxed:
         what = "compares with" if part == "C" else "tells of"
         asked = " / ".join(made.parts[part])
-        yield from _wrap(f"No study here {what} “{asked}” by that name; these have others.")
+        others = "; these have others" if made.comparisons else ""
+        yield from _wrap(f"No study here {what} “{asked}” by that name{others}.")
     counts = (
         (found.background, "told as background"),
         (len(found.concluded), "concluded without a result that was read"),
