@@ -10,7 +10,7 @@ SEED   ?= 1
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED)
 
-.PHONY: venv demo docs wheel release check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
+.PHONY: venv demo docs pictures wheel release check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
 
 venv: $(BIN)/.installed
 
@@ -33,6 +33,11 @@ demo: venv
 docs: venv
 	$(BIN)/pip install --quiet -e ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+# The screenshots of docs/pictures, each by the test that takes it; perf.autoscaling draws the other.
+pictures: venv
+	SRRAG_PICTURES=$(CURDIR)/docs/pictures $(BIN)/pytest -n 0 -q tests/serve/test_page.py tests/serve/test_page_reading.py \
+	  -k "citation_opens or five_runs or graph_of_an_answer"
 
 # The built wheel, installed away from the sources; EMPTY=1 with all its packages anew.
 wheel: venv

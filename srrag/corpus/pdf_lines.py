@@ -76,7 +76,8 @@ def read_pages(body: bytes) -> list[list[PdfLine]]:
     text = "".join(line.text for page in pages for line in page)
     if not any(char.isalnum() for char in text):
         images = sum(image for _, image in read)
-        detail = f"{len(read)} pages without text, {images} with images: recognise the text first"
+        detail = f"{len(read)} pages without text, {images} with images"
+        detail += ": a scan; stages.parsed.run.pdf=docling reads it"
         raise Unparsable("no_text_layer", detail)
     if 10 * text.count(_UNKNOWN) > len(text.split()):
         raise Unparsable("no_text_layer", "its fonts map to no characters")

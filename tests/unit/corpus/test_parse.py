@@ -556,7 +556,9 @@ def _line(text: str, left: float, wide: float, bottom: float, size: float) -> Pd
 def test_a_scan_is_said_to_be_one() -> None:
     row = one("pdf", scanned_pdf("Pain fell."))
     assert row["reject"]["reason"] == "no_text_layer"
-    assert "1 with images: recognise the text first" in row["reject"]["detail"]
+    assert (
+        "1 with images: a scan; stages.parsed.run.pdf=docling reads it" in row["reject"]["detail"]
+    )
 
 
 @pytest.mark.parametrize("cut", [20, 200, 700])
