@@ -1,4 +1,4 @@
-"""The notebooks of docs/: one is run on the sample and says what it stored; both stored results."""
+"""The notebooks of docs/ are run on the sample, and print what they stored."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.conftest import linked
 
 pytestmark = pytest.mark.e2e
 BOOKS = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
@@ -34,17 +36,19 @@ def test_each_cell_is_executed_in_order_and_shows_something(name: str) -> None:
         assert "/tmp" not in json.dumps(cell["outputs"]), "no path of a machine"
 
 
-def test_the_comparison_prints_what_it_stored(
-    sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["own_papers", "two_pipelines"])
+def test_a_notebook_prints_what_it_stored(
+    name: str, sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "R").symlink_to(sample_root)
+    linked(sample_root, tmp_path / "R")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for cell in cells("two_pipelines"):
+    for cell in cells(name):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec("".join(cell["source"]), names)
         assert out.getvalue().strip() == printed(cell).strip()
-    figures = {(m.system, m.metric): m.value for m in names["result"].measured}
-    table = json.dumps(cells("two_pipelines")[0]["outputs"])
-    assert f"{figures['hybrid', 'nDCG@10']:.3f}" in table
+    if name == "two_pipelines":
+        figures = {(m.system, m.metric): m.value for m in names["result"].measured}
+        table = json.dumps(cells(name)[0]["outputs"])
+        assert f"{figures['hybrid', 'nDCG@10']:.3f}" in table
