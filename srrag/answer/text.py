@@ -13,6 +13,7 @@ LEFT_OUT = {
     "id": "of a request",
     "rewritten_from": "said before the answer comes",
     "sentences": "their words and numbers are the answer's",
+    "verdict": "the first sentence says it, and how far it goes; a word alone says too much",
     "choice": "`option` is its text",
     "evidence": "told by paper, with the numbers that the answer cites",
     "left_out": "named by a note",
@@ -31,20 +32,9 @@ LEFT_OUT = {
 """Fields of an answer that its text does not show, with the reason."""
 
 
-def verdict_line(answer: AnswerRecord) -> str:
-    """The answer in a word, "" where there is none; what one paper says is not yet a fact."""
-    if not answer.verdict:
-        return ""
-    cited = {n for each in answer.sentences if each.part == "answer" for n in each.citations}
-    behind = sum(bool(cited & {*paper.numbers}) for paper in answer.papers)
-    shown = "no difference shown" if answer.verdict == "no difference" else answer.verdict
-    return f"Verdict: {shown}{', in one paper' if behind == 1 else ''}."
-
-
 def remarks(answer: AnswerRecord) -> list[str]:
     """What stands between an answer and its papers, a paragraph each."""
-    verdict = verdict_line(answer)
-    head = " ".join(filter(None, (STATE_LINES[answer.state], verdict)))
+    head = STATE_LINES[answer.state]
     option = f"Chosen: {answer.option}" if answer.option else ""
     missing = f"Missing: {answer.missing}" if answer.missing else ""
     notes = [f"Note: {note.text}" for note in answer.notes]
@@ -78,7 +68,7 @@ def beside(answer: AnswerRecord, width: int) -> str:
     for each in remarks(answer):
         lines += [textwrap.fill(each, width), ""]
     if answer.findings:
-        lines += ["Findings:"]
+        lines += ["Nearest:" if answer.state == "not" else "Findings:"]
         lines += [_hung(f"- {finding_line(each)}", width) for each in answer.findings] + [""]
     for paper in answer.papers:
         star = "*" if paper.cited else " "

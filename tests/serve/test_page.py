@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from srrag.answer.clinical.summary import clinical_reading
-from srrag.answer.evidence import Evidence, EvidenceQuote, papers_of
+from srrag.answer.evidence import Evidence, EvidenceQuote
 from srrag.answer.record import AnswerFinding, AnswerNote, AnswerRecord, AnswerSentence, TextPlace
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
@@ -311,12 +311,12 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
             AnswerSentence(text="Lamps eased pain in adults.", citations=(1,), places=(place,)),
             AnswerSentence(text="One small trial.", part="limits", citations=(1,)),
         ),
-        findings=(finding,), evidence=(item,), papers=papers_of((item,), {1}),
+        findings=(finding,), evidence=(item,),
         notes=(AnswerNote(kind="publication", text="[1]: retracted (PMID 9)."),),
     )  # fmt: skip
     with visit(browser, url) as page:
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
-        assert page.inner_text("#verdict") == "Verdict: yes, in one paper · Answered in part"
+        assert page.inner_text("#verdict") == "Answered in part"
         assert page.inner_text("#missing") == "Missing: Doses."
         assert page.inner_text("#limited-by").startswith("One small trial.")
         assert page.inner_text("#standing") == "[1]: retracted (PMID 9)."

@@ -127,8 +127,9 @@ class _Told(Answer):
             3,
             "the first sentence answers the question as it was asked, and names the people and how "
             "many, treatment, comparator and outcome with its time, and the size of the effect "
-            "with interval or p where they are given; where it asks which or what, a sentence a "
-            "treatment, each with its direction and size",
+            "with interval or p where they are given. Where it asks which or what, or several "
+            "treatments or studies answer, it gives the answer over all, with the direction of "
+            "each, and their sizes follow, a sentence a study",
             'the state is "not"',
         ),
     ]
@@ -137,8 +138,8 @@ class _Told(Answer):
         Items(
             6,
             "a study each, the highest grade first, with how many people where not yet told: what "
-            "supports, qualifies or contradicts the answer and does not stand in it, further "
-            "results and harms of the same comparison too",
+            "supports, qualifies or contradicts the answer and does not stand in it, other "
+            "measures of the outcome asked for, and harms",
             'there is nothing to add, or the state is "not"',
         ),
     ]
@@ -154,8 +155,7 @@ class _Told(Answer):
         str,
         Text(
             40,
-            'what the papers do not tell of what was asked; with the state "not" also what the '
-            "nearest found, if it has the same treatment or condition, and no other paper",
+            "what the papers do not tell of what was asked; nothing of what they do tell",
             "nothing is missing",
         ),
     ]

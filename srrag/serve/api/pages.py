@@ -12,9 +12,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 from starlette.routing import Route
 
+from srrag.answer.text import LEFT_OUT
+
 _OURS = Path(__file__).parents[1] / "page"
 _PROGRAMS = "a figure for programs"
 ASK_LEFT_OUT = {
+    "verdict": LEFT_OUT["verdict"],
     "choice": "`option` is its text",
     "papers": "the page lists the evidence, each with its paper and status",
     "left_out": "named by a note",

@@ -117,16 +117,8 @@ function tell(id, text) {
 const notes = (reply, ...kinds) =>
   reply.notes.filter((each) => kinds.includes(each.kind)).map((each) => each.text).join(" ");
 
-// The answer in a word; what one paper says is not yet a fact.
-function inAWord({ verdict: word, sentences, papers }) {
-  const cited = new Set(sentences.filter((each) => each.part === "answer").flatMap((each) => each.citations));
-  const behind = papers.filter((paper) => paper.numbers.some((number) => cited.has(number))).length;
-  return `Verdict: ${word === "no difference" ? "no difference shown" : word}${behind === 1 ? ", in one paper" : ""}`;
-}
-
-// The answer to a question of yes or no, the option chosen, and whether the evidence answers all.
-const verdict = (reply) => [reply.verdict && inAWord(reply),
-  reply.option && `Chosen: ${reply.option}`, reply.state === "partly" && "Answered in part"]
+// The option chosen, and whether the evidence answers all.
+const verdict = (reply) => [reply.option && `Chosen: ${reply.option}`, reply.state === "partly" && "Answered in part"]
   .filter(Boolean).join(" · ");
 
 export function show(reply) {

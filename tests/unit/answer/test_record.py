@@ -6,9 +6,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from srrag.answer.evidence import EvidenceQuote, Paper, papers_of
-from srrag.answer.record import AnswerFinding, AnswerRecord, AnswerSentence, TextPlace, Verdict
-from srrag.answer.text import verdict_line
+from srrag.answer.evidence import EvidenceQuote, papers_of
+from srrag.answer.record import AnswerFinding, AnswerRecord, TextPlace
 
 STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 1, "items": 4}
 ROW: dict[str, Any] = {
@@ -108,24 +107,3 @@ def test_the_json_of_an_answer_is_what_its_schema_says() -> None:
     assert set(answer) == set(schema["properties"]), "every key is always there"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**answer, "state": "perhaps"}, schema)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "behind", "line"),
-    [
-        ("yes", 1, "Verdict: yes, in one paper."),
-        ("no difference", 2, "Verdict: no difference shown."),
-        ("", 1, ""),
-    ],
-)
-def test_a_verdict_says_when_one_paper_gives_it(verdict: Verdict, behind: int, line: str) -> None:
-    papers = tuple(
-        Paper(numbers=(n,), cited=True, title=f"T{n}", year=2020, source_id=str(n), pmid="",
-              grade="C", study="randomised trial", status="")
-        for n in range(1, behind + 1)
-    )  # fmt: skip
-    said = AnswerSentence(text="So.", part="answer", citations=tuple(range(1, behind + 1)))
-    answer = AnswerRecord(
-        question="?", answer="So.", verdict=verdict, sentences=(said,), papers=papers
-    )
-    assert verdict_line(answer) == line
