@@ -292,7 +292,7 @@ def compared(options: argparse.Namespace, overrides: list[str], scratch: Path) -
 def keep(found: dict[str, Any], overrides: list[str], corpus: str, results: Path) -> None:
     """Put the figures of a comparison into a file of results."""
     count = found["passages"]
-    command = f"python -m perf.build --corpus {Path(corpus).name} --passages {count} --with"
+    command = f"python -m perf.build --corpus D/{Path(corpus).name} --passages {count} --with"
     head = ("git", "rev-parse", "--short=7", "HEAD")
     shared = {
         "kind": "measured", "command": shlex.join([*command.split(), *overrides]),

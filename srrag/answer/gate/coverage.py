@@ -130,7 +130,7 @@ def without_orders(question: str) -> str:
     return " ".join(said) or question
 
 
-def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict[str, str]:
+def typos(question: str, texts: Sequence[str], frequencies: Frequencies) -> dict[str, str]:
     """Words of a question that medical texts do not know, with the words that they stand for.
 
     These are words of the texts with a letter more, less or changed. What the texts hold, or begin
@@ -142,6 +142,9 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
         for stem in terms(word)
         if len(stem) >= LEAST_TYPO and stem not in frequencies.counts
     }
+    if unknown:
+        folded = "\n".join(texts).lower()
+        unknown = {s: word for s, word in unknown.items() if not _stands_in(folded, word.lower())}
     if not unknown:
         return {}
     heads = {_british(stem)[:2] for stem in unknown} | {stem[:2] for stem in unknown}
@@ -160,6 +163,12 @@ def typos(question: str, texts: Iterable[str], frequencies: Frequencies) -> dict
         if _british(stem)[:PREFIX_CHARS] not in begin
     }
     return {word: other for word, other in meant.items() if other}
+
+
+def _stands_in(folded: str, word: str) -> bool:
+    """Whether a text in small letters has a word, as most do that are no typo."""
+    whole = rf"{word}(?<![^\W_]{word})(?![^\W_])"
+    return word in folded and re.search(whole, folded) is not None
 
 
 def _written_out(found: re.Match[str]) -> str:
