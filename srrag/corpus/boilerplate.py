@@ -40,7 +40,12 @@ _REFERENCES = re.compile(
     r"|reference list|references and notes)(?: list)?:?",
     re.IGNORECASE,
 )
-_REFERENCE_ITEM = re.compile(r"(?:[-*] )?(?:\[\d{1,4}\]|\d{1,4}[.)]? |.{0,200}\b(?:19|20)\d\d\b)")
+_REFERENCE_ITEM = re.compile(
+    r".{0,400}?(?:\b[A-Z][\w'\u2019-]+,? (?:[A-Z]\.?[ -]?){1,3}(?:[,.;:&]|and\b|et al|$)"
+    r"|\b(?:19|20)\d\d[a-z]?[;,.:)]|\bdoi\b|https?:)"
+    r"|(?:[-*] )?(?:\[\d{1,4}\]|\d{1,4}[.)]) .{0,200}\b(?:19|20)\d\d\b"
+)
+"""An author with initials, a year as citations close it, or a link."""
 _AFTER_REFERENCES = re.compile(
     r"(?:appendix|appendices|supplement\w*|figure legends?|tables?|annex)\b.{0,60}", re.IGNORECASE
 )

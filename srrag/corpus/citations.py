@@ -1,6 +1,6 @@
-"""What searches export: RIS, MEDLINE (nbib), Web of Science, EndNote XML, BibTeX and CSV.
+"""What searches export: RIS, MEDLINE (nbib), Web of Science, EndNote (.enw, XML), BibTeX and CSV.
 
-Each record becomes the JSON that `parse_json` reads. The three formats of tags have one reader,
+Each record becomes the JSON that `parse_json` reads. The four formats of tags have one reader,
 because rispy joins a record without its closing tag to the next one, which is then lost.
 """
 
@@ -23,22 +23,24 @@ Citation = dict[str, Any]
 
 _HEAD_BYTES = 4_000
 _STARTS = {
-    "ris": re.compile(r"TY {0,2}- "),
+    "ris": re.compile(r"(?:\d+\.\s+)?TY {0,2}- "),
     "medline": re.compile(r"(?:PMID|OWN|STAT|DCOM) ?- "),
     "wos": re.compile(r"FN [^\n]*\r?\nVR "),
+    "enw": re.compile(r"%0 "),
     "bibtex": re.compile(r"(?:%[^\n]*\n\s*)*@[A-Za-z]+\s*[{(]"),
     "endnote": re.compile(r"(?:<\?xml[^>]*>\s*)?<xml>\s*<records"),
 }
 _SUFFIXES = {
     ".ris": "ris", ".nbib": "medline", ".ciw": "wos", ".bib": "bibtex", ".csv": "csv",
-    ".tsv": "csv",
+    ".tsv": "csv", ".enw": "enw",
 }  # fmt: skip
 _LINE = {
     "ris": re.compile(r"([A-Z][A-Z0-9]) {1,2}-(?: (.*))?$"),
     "medline": re.compile(r"([A-Z]{2,4}) {0,2}- (.*)$"),
     "wos": re.compile(r"([A-Z][A-Z0-9])(?: (.*))?$"),
+    "enw": re.compile(r"%(\S)(?: (.*))?$"),
 }
-_OPENS = {"ris": "TY", "medline": "PMID", "wos": "PT"}
+_OPENS = {"ris": "TY", "medline": "PMID", "wos": "PT", "enw": "0"}
 _LISTS = ("publication_types", "mesh", "keywords")
 # Of each value the fields that hold it, the first present one first.
 _FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -55,6 +57,10 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "wos": {
         "title": ("TI",), "text": ("AB",), "year": ("PY",), "pmid": ("PM",), "doi": ("DI",),
         "journal": ("SO",), "publication_types": ("DT",), "keywords": ("DE",),
+    },
+    "enw": {
+        "title": ("T",), "text": ("X",), "year": ("D", "8"), "doi": ("R", "U"), "pmcid": ("2",),
+        "journal": ("J", "B"), "publication_types": ("9",), "keywords": ("K",),
     },
     "bibtex": {
         "title": ("title",), "text": ("abstract",), "year": ("year", "date"), "pmid": ("pmid",),

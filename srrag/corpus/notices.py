@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lxml import etree
 
@@ -88,7 +88,11 @@ def may_speak(body: bytes) -> bool:
 
 
 def pubmed_notices(body: bytes) -> list[Notice]:
-    """Read publication types and CommentsCorrections of a <PubmedArticle>."""
+    """Read publication types and CommentsCorrections of a <PubmedArticle>.
+
+    Without an abstract it is no document; what it says of itself is said of its ids, since the
+    paper may be here from another file.
+    """
     root = xml_root(body)
     path = ".//Article/PublicationTypeList/PublicationType"
     types = [inline_text(node) for node in root.iterfind(path)]
@@ -97,7 +101,22 @@ def pubmed_notices(body: bytes) -> list[Notice]:
         own, other = _REFERENCES.get(node.get("RefType") or "", ("", ""))
         pmid = pmid_of(node.findtext("PMID") or "")
         found += _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
+    if root.find(".//AbstractText") is None:
+        own_ids = list(_own_ids(root))
+        said = [each for each in found if not each.about and each.standing != "ok"]
+        found += [replace(each, about=about) for each in said for about in own_ids]
     return found
+
+
+def _own_ids(root: etree._Element) -> Iterator[str]:
+    ids = "./PubmedData/ArticleIdList/ArticleId[@IdType='{}']"
+    for name, path, form in (
+        ("pmid", "./MedlineCitation/PMID", pmid_of),
+        ("doi", ids.format("doi"), doi_of),
+        ("pmcid", ids.format("pmc"), pmcid_of),
+    ):
+        if plain := form(root.findtext(path) or ""):
+            yield f"{name}:{plain}"
 
 
 def jats_notices(body: bytes) -> list[Notice]:

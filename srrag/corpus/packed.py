@@ -1,6 +1,7 @@
 """The files in a .gz, .zip or .tar(.gz), read one by one; nothing is written to the disk.
 
-A .gz within them is unpacked too, an archive within them is not.
+A .gz within them is unpacked too, an archive within them is not. Of an EPUB the chapters are read,
+in the order of the book.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
+from urllib.parse import unquote
 
 from srrag.corpus.parsed import Unparsable
+from srrag.corpus.safe_xml import xml_root
 
 MAX_BYTES = 2_000_000_000
 """What all files of an archive may hold together, unpacked."""
@@ -27,7 +30,7 @@ _BROKEN_OR_FOREIGN = (*_BROKEN, RuntimeError, NotImplementedError, ValueError)
 
 def is_packed(name: str) -> bool:
     """Whether the name is that of a packed file that is read here."""
-    return name.lower().endswith((".gz", ".zip", *_TAR))
+    return name.lower().endswith((".gz", ".zip", ".epub", *_TAR))
 
 
 def members(file: Path, most: int) -> Iterator[tuple[str, bytes]]:
@@ -69,6 +72,11 @@ def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:
             for entry in tar:
                 if entry.isfile() and (stream := tar.extractfile(entry)) is not None:
                     yield entry.name, stream
+    elif name.endswith(".epub"):
+        with zipfile.ZipFile(file) as archive:
+            for chapter in _chapters(archive):
+                with archive.open(chapter) as stream:
+                    yield chapter, stream
     elif name.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
@@ -78,3 +86,20 @@ def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:
     else:
         with gzip.open(file) as unpacked:
             yield file.name[: -len(".gz")], unpacked
+
+
+def _chapters(book: zipfile.ZipFile) -> Iterator[str]:
+    """The names of the files that a book is read from, in its order (EPUB 3.3, section 5.7)."""
+    try:
+        found = xml_root(book.read("META-INF/container.xml")).find(".//{*}rootfile[@full-path]")
+        package = "" if found is None else str(found.get("full-path"))
+        root = xml_root(book.read(package))
+    except KeyError as error:
+        raise Unparsable("broken_archive", "no EPUB: it tells no order of chapters") from error
+    files = {node.get("id"): node for node in root.iterfind(".//{*}manifest/{*}item[@href]")}
+    for item in root.iterfind(".//{*}spine/{*}itemref[@idref]"):
+        node = files.get(item.get("idref"))
+        if node is not None and "nav" not in (node.get("properties") or "").split():
+            path = str(PurePosixPath(package).parent / unquote(str(node.get("href"))))
+            if path in book.namelist():
+                yield path

@@ -55,7 +55,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 

@@ -25,6 +25,12 @@ _NESTING = re.compile(
     r"|b|i|u|a|em|strong|small|big|sub|sup|code|object|svg|g)\b",
     re.IGNORECASE,
 )
+# In XHTML any element may close itself; read as HTML it would hold all that follows.
+_CLOSED = re.compile(
+    r"<(title|script|style|iframe|textarea|noscript|a|i|b|em|strong|span|div|p|td|th|li|h[1-6]"
+    r"|section|aside|nav|header|footer|svg|sup|sub|object|video|audio|canvas)((?:\s[^<>]*)?)/>",
+    re.IGNORECASE,
+)
 _META = {
     "citation_pmid": "pmid",
     "citation_doi": "doi",
@@ -59,6 +65,8 @@ def parse_html(body: bytes) -> Parsed:
     """
     declared = _CHARSET.search(body, 0, _HEAD_BYTES)
     text, encoding = decode(body, declared[1].decode("ascii") if declared else "")
+    if "<?xml" in text[:200] or "w3.org/1999/xhtml" in text[:_HEAD_BYTES]:
+        text = _CLOSED.sub(r"<\1\2></\1>", text)
     _check_depth(text)
     tree = LexborHTMLParser(text)
     metadata: Metadata = {"encoding": encoding, **_metadata(tree)}

@@ -53,6 +53,9 @@ def parse_jats(body: bytes) -> Parsed:
     article = root if local_name(root) == "article" else root.find(".//{*}article")
     if article is None:
         raise Unparsable("not_jats", f"the root is <{local_name(root)}>, not <article>")
+    parts_of = [local_name(child) for child in article if local_name(child)]
+    if parts_of and not {"front", "body", "back", "sub-article"} & {*parts_of}:
+        raise Unparsable("not_jats", f"an <article> of <{'>, <'.join(parts_of[:5])}>")
     dropped: list[str] = []
     parts = [part for part in _parts(article, dropped) if part]
     metadata = _metadata(article)
@@ -214,6 +217,10 @@ def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
 
 def _title(article: etree._Element) -> str:
     node = article.find("./{*}front/{*}article-meta/{*}title-group/{*}article-title")
+    if node is None and article.find("./{*}front") is None:  # of a publisher's own kind
+        heads = (child for child in article if local_name(child) not in ("body", "back", "tail"))
+        titles = (each for head in heads for each in head.iter("{*}article-title", "{*}title"))
+        node = next(titles, None)
     return "" if node is None else inline_text(node, skip=frozenset(["fn"]))
 
 

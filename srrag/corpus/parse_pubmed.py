@@ -25,6 +25,10 @@ def parse_pubmed(body: bytes) -> Parsed:
     """
     root = xml_root(body)
     abstract = root.find(".//Abstract")
+    if abstract is None:  # as of journals whose abstracts others wrote
+        others = root.findall(".//OtherAbstract")
+        english = (each for each in others if each.get("Language", "eng") == "eng")
+        abstract = next(english, next(iter(others), None))
     parts = [] if abstract is None else [_labelled(node) for node in abstract.iter("AbstractText")]
     text = "\n\n".join(part for part in parts if part)
     if not text:

@@ -6,14 +6,24 @@ import copy
 import io
 import logging
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 from pdfminer.converter import PDFPageAggregator
-from pdfminer.layout import LAParams, LTChar, LTContainer, LTFigure, LTImage, LTPage, LTTextLine
+from pdfminer.layout import (
+    LAParams,
+    LTChar,
+    LTContainer,
+    LTFigure,
+    LTImage,
+    LTPage,
+    LTText,
+    LTTextLine,
+)
 from pdfminer.pdfdocument import PDFPasswordIncorrect
 from pdfminer.pdfinterp import PDFPageInterpreter, PDFResourceManager
 from pdfminer.pdfpage import PDFPage
@@ -28,6 +38,13 @@ _LAYOUT = LAParams(char_margin=1.5)
 _UNKNOWN = "\ufffd"
 _GLYPH = re.compile(r"\(cid:\d+\)")
 """A glyph of which the font does not tell the character; in its place a mark stays to be seen."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_LEFT_TO_RIGHT = re.compile(
+    r"[A-Za-z0-9\u0660-\u0669\u06f0-\u06f9]"
+    r"(?:[^\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]*[A-Za-z0-9\u0660-\u0669\u06f0-\u06f9])?"
+)
+_SHAPED = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")
+_MIRRORED = str.maketrans("()[]{}<>", ")(][}{><")
 _FEWEST_LINES = 3
 _MOST_GUTTERS = 200
 """Tried on a page or a part of it; one that is all small print takes no minutes."""
@@ -55,6 +72,8 @@ class PdfLine:
     top: float
     size: float
     bold: bool
+    aside: bool = False
+    """Whether it stands in a figure or is turned."""
 
 
 def read_pages(body: bytes) -> list[list[PdfLine]]:
@@ -106,9 +125,8 @@ def lines_of(page: LTPage) -> list[PdfLine]:
     lines = in_reading_order(list(_lines(page, own)))
     said = {line.text for line in lines}
     for chars in (inner, *(_turned(every, sign) for sign in (1, -1))):
-        lines += [
-            line for line in in_reading_order(list(_lines(page, chars))) if line.text not in said
-        ]
+        more = in_reading_order(list(_lines(page, chars)))
+        lines += [replace(line, aside=True) for line in more if line.text not in said]
     return lines
 
 
@@ -252,8 +270,9 @@ def _without_blanks(rows: Sequence[Sequence[PdfLine]]) -> list[PdfLine]:
 
 def _join(one: PdfLine, other: PdfLine) -> PdfLine:
     longer = max(one, other, key=lambda line: len(line.text))
+    both = [one.text, other.text]
     return PdfLine(
-        f"{one.text} {other.text}",
+        " ".join(both[::-1] if _is_right_to_left("".join(both)) else both),
         one.left,
         other.right,
         min(one.bottom, other.bottom),
@@ -306,13 +325,30 @@ def _printed(chars: Sequence[LTChar]) -> Iterator[LTChar]:
 
 
 def _line(line: LTTextLine) -> PdfLine | None:
-    text = " ".join(_GLYPH.sub(_UNKNOWN, line.get_text()).split())
     chars = [char for char in line if isinstance(char, LTChar)]
+    told = line.get_text()
+    if _is_right_to_left(told) and chars[0].x0 < chars[-1].x0:
+        told = _logical([item.get_text() for item in line if isinstance(item, LTText)])
+    text = " ".join(_GLYPH.sub(_UNKNOWN, told).split())
     if not text or not chars:
         return None
     size = Counter(round(2 * char.size) / 2 for char in chars).most_common(1)[0][0]
     bold = sum("bold" in char.fontname.lower() for char in chars) > len(chars) / 2
     return PdfLine(text, line.x0, line.x1, line.y0, line.y1, size, bold)
+
+
+def _is_right_to_left(text: str) -> bool:
+    return 2 * len(_RIGHT_TO_LEFT.findall(text)) > sum(char.isalpha() for char in text)
+
+
+def _logical(pieces: Sequence[str]) -> str:
+    """What is read from the right, of pieces as they stand from the left; numbers and Latin stay.
+
+    Letters in the shape that they have within a word become plain ones.
+    """
+    text = "".join(reversed(pieces)).translate(_MIRRORED)
+    text = _LEFT_TO_RIGHT.sub(lambda run: run[0][::-1].translate(_MIRRORED), text)
+    return _SHAPED.sub(lambda each: unicodedata.normalize("NFKC", each[0]), text)
 
 
 def _holds_image(page: LTPage) -> bool:

@@ -19,7 +19,16 @@ _INDENT_POINTS = 6.0
 _SHORT_LINE = 0.85
 _WRAPPED = 0.6
 """Share of a column's width; a heading's shorter line had room for another word."""
-_LABELS = frozenset({"researcharticle", "originalarticle", "originalresearch", "openaccess"})
+_LABELS = frozenset(
+    {
+        "researcharticle",
+        "originalarticle",
+        "originalresearch",
+        "openaccess",
+        "reviewarticle",
+        "review",
+    }
+)
 """Lines beside a title that say nothing of the paper, without blanks (some are spaced out)."""
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
@@ -125,8 +134,9 @@ def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
 
     One word, or words told twice, are a journal's name: the next size is looked at.
     """
-    sizes = sorted({line.size for line in first if line.size >= _LARGER * body}, reverse=True)
-    found = [[line for line in first if line.size == size] for size in sizes]
+    own = [line for line in first if not line.aside]
+    sizes = sorted({line.size for line in own if line.size >= _LARGER * body}, reverse=True)
+    found = [[line for line in own if line.size == size] for size in sizes]
     titles = [lines for lines in found if not _is_name(" ".join(line.text for line in lines))]
     lines = next(iter(titles or found), [])
     return lines if len(lines) <= _MAX_TITLE_LINES else []
@@ -179,8 +189,8 @@ def _mended(blocks: Iterable[_Block], body: float, width: float) -> list[_Block]
     begun = -1
     for lines, level in blocks:
         first = lines[0]
-        aside = abs(first.size - body) > _SAME_SIZE or _CAPTION.match(first.text)
-        if level or aside:
+        other = abs(first.size - body) > _SAME_SIZE or _CAPTION.match(first.text)
+        if level or other or first.aside:
             begun = -1 if _SECTION.fullmatch(first.text) else begun
             mended.append((lines, level))
             continue
@@ -222,6 +232,8 @@ def _heading_level(line: PdfLine, body: float) -> int:
 
 def _begins(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
     """Whether a line begins a paragraph of its own."""
+    if above.aside != line.aside:
+        return True
     ended = bool(_ENDS.search(above.text))
     step = above.bottom - line.bottom
     if step < 0:  # the next column or page: a sentence goes on unless it had ended

@@ -24,6 +24,7 @@ FORMATS = {
     ".txt": "text",
     ".html": "html",
     ".htm": "html",
+    ".xhtml": "html",
     ".xml": "jats",
     ".nxml": "jats",
     ".pdf": "pdf",

@@ -27,6 +27,7 @@ class ReadNotices(Step):
     parsed says nothing here, since ParseDocuments rejects it.
     """
 
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = NOTICES
     keeps_rows: ClassVar[bool] = False

@@ -70,6 +70,13 @@ ENDNOTE = """<?xml version="1.0"?><xml><records><record><titles><title><style fa
 for cough</style></title></titles><dates><year><style>2020</style></year></dates><abstract>Honey
 eased cough.</abstract><electronic-resource-num>10.9999/e.1</electronic-resource-num></record>
 </records></xml>"""
+ENW = "%0 Journal Article\n%T Honey for cough\n%D 2020\n%X Honey eased\nhalf.\n%R 10.9999/n.1\n"
+OVID = """1. \nTY  - JOUR\nTI  - Honey for cough\nAB  - Honey eased half.\nER  -
+
+Link to the Ovid Full Text: a link\n\nC1  - Database: Embase\n\nSearch Strategy:\n1 honey/ (20)
+
+2. \nTY  - JOUR\nTI  - Zinc\nAB  - Four days.\nER  -
+"""
 CSV = 'PMID;Title;Abstract;Publication Year\n1;Honey;"Honey; eased\ncough.";2020\n;Zinc;;2021\n'
 
 
@@ -107,12 +114,21 @@ def test_medline_tells_a_retraction_by_its_notice() -> None:
         (WOS, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/w.1",
                "pmid": "90000051", "publication_types": ["Article", "Retracted Publication"]}),
         (BIBTEX, {"title": "Honey for cough", "text": "Honey eased über half.", "year": "2020"}),
+        (ENW, {"title": "Honey for cough", "text": "Honey eased half.", "year": "2020",
+               "doi": "10.9999/n.1"}),
         (ENDNOTE, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/e.1"}),
     ],
 )  # fmt: skip
 def test_other_formats_by_their_first_lines(text: str, wanted: dict[str, Any]) -> None:
     [record] = read(text)
     assert wanted.items() <= record.items()
+
+
+def test_what_ovid_writes_between_records_is_no_part_of_them() -> None:
+    assert [(each["title"], each["text"]) for each in read(OVID)] == [
+        ("Honey for cough", "Honey eased half."),
+        ("Zinc", "Four days."),
+    ]
 
 
 def test_csv_by_the_names_of_its_columns() -> None:

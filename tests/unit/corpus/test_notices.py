@@ -14,8 +14,10 @@ from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 
+ABSTRACT = b"<Abstract><AbstractText>Pain fell.</AbstractText></Abstract>"
 RETRACTED = b"""<PubmedArticle><MedlineCitation><PMID Version="1">7</PMID><Article>
-<ArticleTitle>RETRACTED: Lamps.</ArticleTitle><PublicationTypeList>
+<ArticleTitle>RETRACTED: Lamps.</ArticleTitle>
+<Abstract><AbstractText>Pain fell.</AbstractText></Abstract><PublicationTypeList>
 <PublicationType UI="D016441">Retracted Publication</PublicationType></PublicationTypeList>
 </Article><CommentsCorrectionsList>
 <CommentsCorrections RefType="RetractionIn"><PMID Version="1">9</PMID></CommentsCorrections>
@@ -41,6 +43,17 @@ def test_pubmed_says_it_by_type_and_by_link() -> None:
         Notice("pmid:9", "retraction_notice", "", "pubmed"),
     ]
     assert pubmed_notices(PLAIN) == []
+
+
+def test_a_retracted_record_without_an_abstract_speaks_of_its_paper_in_other_files() -> None:
+    ids = (
+        b"<PubmedData><ArticleIdList><ArticleId IdType='doi'>10.1000/X</ArticleId></ArticleIdList>"
+    )
+    bare = RETRACTED.replace(ABSTRACT, b"")
+    bare = bare.replace(b"</PubmedArticle>", ids + b"</PubmedData></PubmedArticle>")
+    said = [each for each in pubmed_notices(bare) if each.standing == "retracted"]
+    assert {each.about for each in said} == {"", "pmid:7", "doi:10.1000/x"}
+    assert {each.about for each in pubmed_notices(RETRACTED)} == {"", "pmid:9"}
 
 
 def test_jats_tells_the_notice_from_the_paper() -> None:

@@ -12,6 +12,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
+from srrag.corpus import pdf_lines
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.pdf_lines import PdfLine, in_reading_order
 from srrag.corpus.pdf_text import join_lines, printed_year, to_markdown
@@ -306,6 +307,15 @@ PUBMED = """<PubmedArticle><MedlineCitation Status="MEDLINE"><PMID Version="1">3
 </PubmedArticle>"""
 
 
+def test_a_record_with_an_abstract_of_others_alone_is_read() -> None:
+    other = "<OtherAbstract Language='{}'><AbstractText>{}</AbstractText></OtherAbstract>"
+    body = "".join(other.format(*each) for each in (("fre", "La douleur."), ("eng", "Pain fell.")))
+    assert (
+        one("pubmed", f"<PubmedArticle><PMID>1</PMID>{body}</PubmedArticle>")["text"]
+        == "Pain fell."
+    )
+
+
 def test_pubmed_article() -> None:
     row = one("pubmed", PUBMED)
     assert row["title"] == "Nordic exercise & hamstrings"
@@ -538,15 +548,34 @@ def test_a_licence_along_the_margin_does_not_stand_in_the_text() -> None:
     for n in range(12):
         canvas.drawString(100, 700 - 14 * n, f"Sentence {n} tells what was found in the trial.")
     canvas.rotate(90)
+    canvas.setFont("Helvetica", 20)
     canvas.drawString(560, -60, "This article is free to read")
     canvas.save()
-    text = one("pdf", page.getvalue())["text"]
-    assert text.index("Sentence 11") < text.index("This article is free to read")
+    row = one("pdf", page.getvalue())
+    assert row["text"].index("Sentence 11") < row["text"].index("This article is free to read")
+    assert row["title"] == "", "it is the largest type, and no title"
 
 
-def test_a_column_named_reference_ends_no_text() -> None:
-    text = "# T\n\nBefore.\n\n### Reference\n\nCopper [122]\n\nSilver [123]\n\nWhat was found."
+@pytest.mark.parametrize(
+    ("from_the_left", "read"),
+    [
+        ("םולש", "שלום"),
+        ("ספארג R 2.5 (ןוחבא)", "(אבחון) R 2.5 גראפס"),
+        ("\ufeea\ufe94", "\u0629\u0647"),
+    ],
+)
+def test_what_is_read_from_the_right_is_stored_so(from_the_left: str, read: str) -> None:
+    assert pdf_lines._logical([*from_the_left]) == read
+
+
+@pytest.mark.parametrize("cell", ["Copper [122]", "1 Copper 0.8", "1970 Vertical 105 [15] 1974"])
+def test_a_column_named_references_ends_no_text(cell: str) -> None:
+    text = f"# T\n\nBefore.\n\n## References\n\n{cell}\n\nSilver [123]\n\nWhat was found."
     assert "What was found." in one("markdown", text)["text"]
+    cited = text.replace(cell, "1. Adams B, Cole D. Walking. 2019;1:2.").replace(
+        "Silver", "2. Bell E."
+    )
+    assert "What was found." not in one("markdown", cited)["text"]
 
 
 def _line(text: str, left: float, wide: float, bottom: float, size: float) -> PdfLine:

@@ -3,6 +3,7 @@
 import pytest
 
 from srrag.corpus.parse_jats import parse_jats, split_articles
+from srrag.corpus.parsed import Unparsable
 
 ARTICLE = """<article><front><article-meta><title-group><article-title>Drug Q</article-title>
 </title-group><abstract><p>Flares fell.</p></abstract><abstract abstract-type="toc"><p>In short.</p>
@@ -67,3 +68,11 @@ def test_a_set_of_articles_is_split_and_a_single_one_is_not() -> None:
     bodies = split_articles(f"<pmc-articleset>{one}{two}</pmc-articleset>".encode())
     assert [parse_jats(body).text.split()[-1] for body in bodies] == ["One.", "Two."]
     assert split_articles(one.encode()) == []
+
+
+def test_an_article_of_another_kind_says_so_and_one_with_a_body_keeps_its_title() -> None:
+    with pytest.raises(Unparsable, match="an <article> of <pubfm>, <bdy>"):
+        parse_jats(b"<article><pubfm/><bdy><p>Flares fell.</p></bdy></article>")
+    head = b"<article><head><title>Drug Q</title></head>"
+    own = head + b"<body><title>Aim</title><p>It is.</p></body></article>"
+    assert parse_jats(own).title == "Drug Q"

@@ -2,12 +2,14 @@ import gzip
 import json
 import os
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from srrag.core.ids import content_id
 from srrag.core.schema import RAW
+from srrag.corpus.parse_html import parse_html
 from srrag.corpus.read_beir import ReadBeir
 from srrag.corpus.read_folder import ReadFolder
 from srrag.corpus.read_jsonl import ReadJsonl
@@ -371,3 +373,27 @@ def test_an_article_without_pmid_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_bytes(baseline("<PubmedArticle><X/></PubmedArticle>"))
     (record,) = ReadPubmed(path=str(tmp_path)).scan()
     assert (record.source, record.reason) == ("a.xml:1", "no_id")
+
+
+def test_an_epub_is_read_chapter_by_chapter_in_its_order(tmp_path: Path) -> None:
+    container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+    package = (
+        '<package><manifest><item id="nav" href="nav.xhtml" properties="nav"/>'
+        '<item id="b" href="text/b%20two.xhtml"/><item id="a" href="text/a.xhtml"/></manifest>'
+        '<spine><itemref idref="nav"/><itemref idref="b"/><itemref idref="a"/></spine></package>'
+    )
+    page = '<?xml version="1.0"?><html><head><title/></head><body><p>{}</p></body></html>'
+    with zipfile.ZipFile(tmp_path / "book.epub", "w") as book:
+        book.writestr("META-INF/container.xml", container)
+        book.writestr("OPS/book.opf", package)
+        for name in ("nav", "text/a", "text/b two"):
+            book.writestr(f"OPS/{name}.xhtml", page.format(f"What {name} says."))
+    (tmp_path / "other.epub").write_bytes(b"no book")
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [record.source for record in records] == [
+        "book.epub/OPS/text/b two.xhtml",
+        "book.epub/OPS/text/a.xhtml",
+        "other.epub",
+    ]
+    assert records[2].reason == "broken_archive"
+    assert "What text/a says." in parse_html(records[1].body).text, "<title/> closes itself"
