@@ -25,8 +25,26 @@ from srrag.corpus.parse_pdf import parse_pdf
 from srrag.corpus.safe_xml import local_name, xml_root
 
 SIDE = frozenset(
-    "table-wrap fig fig-group table-wrap-group boxed-text disp-formula supplementary-material "
-    "tex-math inline-formula list def-list fn graphic media ref-list code disp-quote math".split()
+    [
+        "table-wrap",
+        "fig",
+        "fig-group",
+        "table-wrap-group",
+        "boxed-text",
+        "disp-formula",
+        "supplementary-material",
+        "tex-math",
+        "inline-formula",
+        "list",
+        "def-list",
+        "fn",
+        "graphic",
+        "media",
+        "ref-list",
+        "code",
+        "disp-quote",
+        "math",
+    ]
 )
 FEWEST_WORDS = 800
 
