@@ -93,7 +93,11 @@ def export_format(body: bytes, suffix: str = "") -> str:
     """The format by its first lines, else by its suffix in lower case; "" for no export."""
     head = body[:_HEAD_BYTES].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").lstrip()
     named = (name for name, start in _STARTS.items() if start.match(head))
-    return next(named, _SUFFIXES.get(suffix, ""))
+    first = head.partition("\n")[0]
+    table = "csv" if suffix == ".txt" and "\t" in first else ""
+    if table and _lacking(_names(first, "\t")):
+        table = ""
+    return next(named, _SUFFIXES.get(suffix, table))
 
 
 def read_citations(body: bytes, kind: str) -> list[Citation]:
@@ -157,11 +161,10 @@ def _of_csv(text: str) -> Iterator[Fields]:
     head = text.partition("\n")[0]
     delimiter = max(",\t;", key=head.count)
     rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-    names = [re.sub(r"[^a-z]", "", name.lower()) for name in next(rows, [])]
-    for needed in ("title", "text"):
-        keys = _FIELDS["csv"][needed]
-        if not {*keys} & {*names}:
-            raise Unparsable("no_records", f"no column {keys[0]!r}; the columns are {head[:200]}")
+    next(rows, None)
+    names = _names(head, delimiter)
+    if lacking := _lacking(names):
+        raise Unparsable("no_records", f"no column {lacking!r}; the columns are {head[:200]}")
     try:
         for row in rows:
             if any(row):
@@ -169,6 +172,18 @@ def _of_csv(text: str) -> Iterator[Fields]:
                 yield {name: [value.strip()] for name, value in pairs if value.strip()}
     except csv.Error as error:
         raise Unparsable("broken_csv", f"line {rows.line_num}: {error}") from error
+
+
+def _names(head: str, delimiter: str) -> list[str]:
+    """The names of columns in lower case, letters alone."""
+    names = next(csv.reader([head], delimiter=delimiter), [])
+    return [re.sub(r"[^a-z]", "", name.lower()) for name in names]
+
+
+def _lacking(names: Iterable[str]) -> str:
+    """The column without which a table holds no records, "" if it has them."""
+    needed = (_FIELDS["csv"][each] for each in ("title", "text"))
+    return next((keys[0] for keys in needed if not {*keys} & {*names}), "")
 
 
 def _of_bibtex(text: str) -> Iterator[Fields]:

@@ -13,7 +13,7 @@ from srrag.corpus.pdf_lines import PdfLine
 
 _LARGER = 1.15
 _MAX_HEADING_CHARS = 120
-_MAX_TITLE_LINES = 5
+_MAX_TITLE_CHARS = 350
 _PARAGRAPH_GAP = 1.45
 _INDENT_POINTS = 6.0
 _SHORT_LINE = 0.85
@@ -26,6 +26,7 @@ _LABELS = frozenset(
         "originalresearch",
         "openaccess",
         "reviewarticle",
+        "shortcommunication",
         "review",
     }
 )
@@ -139,7 +140,7 @@ def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
     found = [[line for line in own if line.size == size] for size in sizes]
     titles = [lines for lines in found if not _is_name(" ".join(line.text for line in lines))]
     lines = next(iter(titles or found), [])
-    return lines if len(lines) <= _MAX_TITLE_LINES else []
+    return lines if sum(len(line.text) for line in lines) <= _MAX_TITLE_CHARS else []
 
 
 def _is_name(text: str) -> bool:

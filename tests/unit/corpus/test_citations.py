@@ -124,6 +124,13 @@ def test_other_formats_by_their_first_lines(text: str, wanted: dict[str, Any]) -
     assert wanted.items() <= record.items()
 
 
+def test_a_table_saved_as_text_is_known_by_its_columns() -> None:
+    table = "Author\tTitle\tYear\tAbstract\nA B\tHoney\t2020\tHoney eased cough.\n"
+    assert export_format(table.encode(), ".txt") == "csv"
+    assert read_citations(table.encode(), "csv")[0]["text"] == "Honey eased cough."
+    assert export_format(b"A title\tand an abstract that goes on.\n", ".txt") == ""
+
+
 def test_what_ovid_writes_between_records_is_no_part_of_them() -> None:
     assert [(each["title"], each["text"]) for each in read(OVID)] == [
         ("Honey for cough", "Honey eased half."),

@@ -413,6 +413,10 @@ def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) ->
     )
     assert to_markdown([page])[0] == title
     assert "R C H" not in to_markdown([page])[1]
+    long = lines_of(
+        *((f"a protocol of a long name {n}", 24) for n in range(8)), ("Text. " * 99, 10)
+    )
+    assert to_markdown([long])[0].endswith("name 7"), "protocols have long titles"
     alone = lines_of(("Hypertension", 40), ("We treated them for long. " * 9, 10))
     assert to_markdown([alone])[0] == "Hypertension", "a title of one word, where there is no other"
 
