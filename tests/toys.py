@@ -23,7 +23,8 @@ NUMBERS = relation(("raw_id", pa.string()), ("value", pa.int64()))
 class Double(Step):
     """Doubles; raises on `bad`, kills its process on `deadly`, hangs for `pause_s` a part.
 
-    From the value `held` on it waits for the file `gate`.
+    From the value `held` on it waits for the file `gate`; on `frozen` its process stands still, as
+    by SIGSTOP, unless that file exists.
     """
 
     bad: int = -1
@@ -31,6 +32,7 @@ class Double(Step):
     pause_s: float = 0.0
     gate: str = ""
     held: int = 0
+    frozen: int = -1
 
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "value")
     writes: ClassVar[pa.Schema] = NUMBERS
@@ -39,7 +41,14 @@ class Double(Step):
         def run(batch: pa.Table) -> pa.Table:
             time.sleep(self.pause_s)
             values = batch["value"].to_pylist()
-            while self.gate and max(values) >= self.held and not Path(self.gate).exists():
+            if self.frozen in values and not Path(self.gate).exists():
+                os.kill(os.getpid(), signal.SIGSTOP)
+            while (
+                self.frozen < 0
+                and self.gate
+                and max(values) >= self.held
+                and not Path(self.gate).exists()
+            ):
                 time.sleep(0.02)
             if self.deadly in values:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -72,6 +72,17 @@ def test_too_few_logical_cpus_are_an_error_and_no_hang(tmp_path: Path) -> None:
         RayDataRunner().run(plan(Double(), Double(), Double(), cpus=3), store, parts, Place())
 
 
+def test_a_worker_that_stands_still_ends_the_run_which_goes_on_from_there(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    parts = number_parts(store, [2, 2, 2])
+    chain = plan(Double(frozen=3, gate=str(tmp_path / "gate")), Double())
+    with pytest.raises(StalledError, match="to do"):
+        RayDataRunner(stall_s=12).run(chain, store, parts, Place())
+    (tmp_path / "gate").touch()
+    RayDataRunner().run(chain, store, parts, Place())
+    assert values(tmp_path, chain, "s2", parts) == [4 * n for n in range(6)]
+
+
 def test_a_run_that_stands_still_ends_with_who_waits(tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = number_parts(store, [1, 1])
