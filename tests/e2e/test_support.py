@@ -94,7 +94,7 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
     }
     assert told == {
         CLAIM: ("partial", MENDED),
-        "Zinc shortens the common cold of 7919 schoolchildren.": ("none", ""),
+        "Zinc shortens the common cold of 7919 schoolchildren.": ("name", ""),
         "Book a course at www.clinic.example.": ("link", ""),
     }
     assert summary["support"]["kept_sentences"] == 2
@@ -157,7 +157,7 @@ def test_a_check_that_is_lost_leaves_the_answer_but_for_contacts_and_is_told(
     with serve(Endpoint(script=script)) as endpoint:
         with_model = engine(endpoint.url, tmp_path / "completions")
         summary, shown = srrag("ask", f"root={root}", f"question={ASKED}", *with_model)
-    assert CLAIM in summary["answer"] and "7919" in summary["answer"]
-    assert "www" not in summary["answer"]
+    assert CLAIM in summary["answer"]
+    assert "www" not in summary["answer"] and "7919" not in summary["answer"], "no model needed"
     assert "CheckAnswer" in [each["step"] for each in summary["degraded"]]
     assert "CheckAnswer gave nothing." in shown
