@@ -19,10 +19,9 @@ JOBS = {
     "mcp": "let an assistant search and cite (Model Context Protocol)",
     "evaluate": "score a pipeline or the rules on a benchmark",
     "sweep": "many configurations over shared stages; one table",
-    "report": "results as one page, Markdown and plots",
+    "report": "results as one page that works offline",
     "review": "expert review sheets, and figures from filled ones",
     "make_benchmark": "questions, gold windows and answers from a build",
-    "organize": "communities of a graph that another tool made",
     "fit_betr": "learn how much score and evidence grade weigh",
     "fit_abstain": "learn when the evidence does not answer",
     "fit_thresholds": "learn the thresholds of a textbook's tree search",
@@ -47,7 +46,7 @@ GROUPS = {
     "measure": ("evaluate", "sweep", "report", "review", "make_benchmark"),
     "train": ("fit_betr", "fit_abstain", "fit_thresholds", "train_encoder", "train_tagger",
               "train_filter"),
-    "keep": ("verify", "forget", "export", "organize", "doctor"),
+    "keep": ("verify", "forget", "export", "doctor"),
 }  # fmt: skip
 """The jobs by what they are for."""
 OF_LAB = ("matplotlib", "openpyxl")
@@ -75,6 +74,6 @@ def job_of(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        if error.name not in OF_LAB:
+        if (error.name or "").partition(".")[0] not in OF_LAB:
             raise
         raise UsageError(f"srrag {name} needs: pip install 'srrag[lab]'") from error

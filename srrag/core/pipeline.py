@@ -7,9 +7,10 @@ that row; the others go on.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,12 +18,50 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.degrade import spare
-from srrag.core.isolate import isolated
+from srrag.core.errors import UsageError
+from srrag.core.rows import isolated
 from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column
-from srrag.core.spec import place_field
-from srrag.core.step import Function, LLMStep, Place, Step, bare, within
+from srrag.core.spec import fingerprint, place_field
+from srrag.core.step import OPTIONAL, Function, LLMStep, Place, Step, bare, within
 from srrag.llm.completion import one_line
+from srrag.storage.manifest import check_files
+from srrag.storage.mirror import store_at
+from srrag.storage.store import Store
+
+KEYS = {
+    "truncated": "max_tokens",
+    "whitespace": "max_tokens",
+    "too_long": "engine.max_model_len",
+    "timeout": "engine.timeout_s",
+}
+"""The setting to raise for each fault; a fault that is not here may pass on a retry (`again`)."""
+
+
+def spare(step: Step, table: pa.Table) -> tuple[pa.Table, dict[int, str]]:
+    """Clear the rejects that an auxiliary step made, so that its rows go on.
+
+    `table` holds rows that no earlier step rejected. Returns the table and, by row number, what the
+    step lost. Rejects of any other step stay.
+    """
+    if table["reject"].null_count == table.num_rows:
+        return table, {}
+    rejects = table["reject"].to_pylist()
+    lost = {row: reject for row, reject in enumerate(rejects) if reject is not None}
+    if not (isinstance(step, LLMStep) and step.auxiliary and lost):
+        return table, {}
+    place = table.column_names.index("reject")
+    alive = pa.nulls(table.num_rows, REJECT)
+    table = table.set_column(place, table.schema.field("reject"), alive)
+    return table, {row: why(step, reject) for row, reject in lost.items()}
+
+
+def why(step: LLMStep, reject: Mapping[str, Any]) -> str:
+    """Describe a reject and name the key of the step or its engine to raise."""
+    key = KEYS.get(reject["reason"], "again")
+    value = getattr(step.engine if key.startswith("engine.") else step, key.split(".")[-1], None)
+    now = "" if value is None else f" (now {value})"
+    return f"{reject['reason']}: {reject['detail']} Raise {key} of {type(step).__name__}{now}."
+
 
 # One step of a run: its cost for the question's batch, the numbers of questions in and out, and
 # the length of the list that it wrote for this question (-1: it wrote no list).
@@ -320,3 +359,34 @@ def _without_rows(step: Step, table: pa.Table) -> pa.Table:
     for item in added(step):
         empty = empty.append_column(item, pa.array([], item.type))
     return empty
+
+
+def build_version(store: Store, build: str) -> str:
+    """Hash a build's content: the fingerprints of its stages and the hashes of their files."""
+    return fingerprint(store.contents(build))
+
+
+def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:
+    """Return the place with the artifacts of a build, whose needed stages are all there.
+
+    On a local disk it checks the files of these stages now, on an object store once a step opens
+    them. Raises ValueError that names a stage which is not built, or a damaged file; for the graph
+    with the command that makes it.
+    """
+    artifacts = store.artifacts(build)
+    for stage in dict.fromkeys(needs):
+        if stage not in artifacts:
+            if stage in OPTIONAL:
+                continue
+            if stage == "graph":
+                raise UsageError(without_graph(store, build))
+            raise ValueError(f"pipeline: stage {stage!r} is not in build {build!r}")
+        if store_at(store.root) is None:
+            check_files(artifacts[stage])
+    return replace(at, artifacts=artifacts, root=store.root)
+
+
+def without_graph(store: Store, build: str) -> str:
+    """What to say of a build without a graph: the command that made it makes the graph as well."""
+    command = re.sub(r" plan=\S+", "", store.read_pointer(build)["command"])
+    return f"build {build!r} of root={store} has no graph; `{command} plan=graph` adds it"

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from srrag.core.bind import bind, build_version
 from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
 from srrag.core.hits import unpack_hits
 from srrag.core.ids import content_id
-from srrag.core.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
 from srrag.core.step import Function, Place
 from srrag.core.units import Units, open_units
@@ -26,7 +25,7 @@ from srrag.llm.completion import tallied
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
-from srrag.runner.pipeline_run import check_pipeline
+from srrag.runner.pipeline_run import DEFAULT, check_pipeline
 from srrag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from srrag.library.summaries import BuildSummary
     from srrag.synthesis.synthesis import Synthesis
 
-DEFAULT = "hybrid_maxsim"
 BATCH = 64
 """Questions that `answer` runs at a time."""
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.core.bind import bind
-from srrag.core.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline, bind
 from srrag.core.spec import canonical, spec
 from srrag.core.step import Place, within
 from srrag.llm.completion import Usage
@@ -18,6 +17,9 @@ from srrag.runner.shared_prefix_plan import Resourcing
 from srrag.runner.sweep import Sweep, default_resources
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
+
+DEFAULT = "hybrid_maxsim"
+"""The pipeline of a question that names none."""
 
 
 @dataclass(frozen=True)

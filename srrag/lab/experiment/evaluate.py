@@ -3,26 +3,266 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from srrag.core.errors import UsageError
-from srrag.core.figures import Figure
+import numpy as np
+from omegaconf import OmegaConf
+
+from srrag.config import factory
+from srrag.config.compose import with_pipeline
+from srrag.config.places import CONF
+from srrag.core.errors import UsageError, reading
+from srrag.core.figures import Figure, printed
+from srrag.core.pipeline import Pipeline
+from srrag.core.provenance import Fitted, overlap
 from srrag.lab.experiment.bench import Bench
+from srrag.lab.experiment.configurations import Configuration, key_of
 from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.estimate import estimate
-from srrag.lab.experiment.evaluation_text import readable
-from srrag.lab.experiment.filter import evaluate_filter
 from srrag.lab.experiment.nli import evaluate_nli
 from srrag.lab.experiment.preference import evaluate_preference
 from srrag.lab.experiment.read_bench import SYSTEMS, read_bench, read_bench_answers
 from srrag.lab.experiment.sweep import Swept, run_sweep
 from srrag.lab.experiment.sweep_summary import asked, row_figures
-from srrag.lab.experiment.systems import systems_of
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
+from srrag.lab.measure.cases import read_answers
+from srrag.lab.measure.chance import readable_chance
 from srrag.lab.measure.scores import by_group
+from srrag.lab.train.filter.judge import Scored, judge
+from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
+from srrag.model.filter import load_filter
 from srrag.runner.progress import say
+
+_OF_THE_COMPARISON = ("out", "bench.answers", "bench.baseline_answers")
+_NAME_CHARS = 100
+
+
+def systems_of(
+    config: dict[str, Any], asked: Callable[[Pipeline], Pipeline]
+) -> list[Configuration]:
+    """Return the system, and its baseline if the configuration names one; raises UsageError.
+
+    `asked` returns the part of a pipeline to run; it raises ValueError if it cannot be scored.
+    """
+    bench = config["bench"]
+    name, against = system_names(bench, config["overrides"], config["baseline"])
+    found = [_configured(name, config, asked, "pipeline", bench.get("answers"))]
+    if against:
+        other = baseline_of(config) if config["baseline"] else config
+        found.append(_configured(against, other, asked, "baseline", bench.get("baseline_answers")))
+    return found
+
+
+def _configured(
+    name: str, config: dict[str, Any], asked: Callable[[Pipeline], Pipeline], key: str, path: object
+) -> Configuration:
+    """A row of stored answers, if there is a path, or of the pipeline; `key` is for messages."""
+    overrides = tuple(config["overrides"])
+    if path:
+        file = Path(str(path))
+        if not file.exists():
+            raise UsageError(f"answers: {file} does not exist")
+        with reading(file):
+            return Configuration(name, overrides, overrides, config, None, read_answers(file))
+    pipeline = factory.pipeline(config, key)
+    try:
+        pipeline = asked(pipeline)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    run = factory.pipeline_run(config, pipeline)
+    return Configuration(name, overrides, overrides, config, run)
+
+
+def system_names(
+    bench: Mapping[str, Any], overrides: Sequence[str], baseline: str | None
+) -> tuple[str, str]:
+    """Name the two systems after their pipelines, or after the files of stored answers.
+
+    If the names are equal, the folder of the files or a number is added. The second name is ""
+    without a baseline.
+    """
+    given = map(bench.get, ("answers", "baseline_answers"))
+    paths = [Path(str(path)) if path else None for path in given]
+    first, second = (_short(path.stem) if path else "" for path in paths)
+    first = first or _short(_pipeline(overrides))
+    second = second or _short(str(baseline or ""))
+    if first == second and all(paths):
+        first, second = (_short("/".join(path.parts[-2:])) for path in paths if path)
+    return first, f"{second} (2)" if first == second else second
+
+
+def baseline_of(config: dict[str, Any]) -> dict[str, Any]:
+    """Compose the job with the baseline as the pipeline.
+
+    Its command has no output path, so that repeating it does not overwrite the comparison.
+    """
+    other = with_pipeline("evaluate", config, config["baseline"])
+    kept = [item for item in other["overrides"] if key_of(item) not in _OF_THE_COMPARISON]
+    return {**other, "overrides": kept}
+
+
+def _pipeline(overrides: Sequence[str]) -> str:
+    """Return the last pipeline among the overrides, else the default of `srrag evaluate`."""
+    defaults = OmegaConf.load(CONF / "evaluate.yaml").defaults
+    chosen = [str(each["pipeline"]) for each in defaults if "pipeline" in each]
+    chosen += [item.partition("=")[2] for item in overrides if key_of(item) == "pipeline"]
+    return chosen[-1]
+
+
+def _short(name: str) -> str:
+    return name.strip()[:_NAME_CHARS]
+
+
+def evaluate_filter(terms: Terms) -> dict[str, Any]:
+    """Judge every pair of the file at the threshold that the filter in `bench.model` stores.
+
+    Pairs of questions that it was fitted on are left out unless in_sample=allow.
+    """
+    path, folder = terms.path, Path(terms.bench["model"])
+    if not folder.is_dir():
+        raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
+    with reading(path):
+        pairs = read_judged(path)
+    if not 0 < pairs.labels.sum() < len(pairs):
+        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
+    loaded = load_filter(folder, terms.running.place.device)
+    pairs, seen = _unseen(terms.in_sample, path, pairs, loaded.facts.fitted)
+    threshold = loaded.facts.decision.threshold
+    probabilities = loaded.probabilities(pairs.questions, pairs.passages)
+    found = judge(Scored(pairs, probabilities, threshold), terms.resamples)
+    for name, each in found["metrics"].items():
+        say(f"  {name:<10}{printed(each)}")
+    return {
+        **found,
+        "in_sample_pairs": seen,
+        "threshold": threshold,
+        "model": str(folder),
+        "revision": loaded.revision,
+    }
+
+
+def _unseen(
+    in_sample: str, path: Path, pairs: JudgedPairs, fitted: Fitted
+) -> tuple[JudgedPairs, int]:
+    """Leave out pairs of questions that the filter was fitted on, and count them.
+
+    Raises UsageError if no others are left to tell apart.
+    """
+    places = overlap(fitted, pairs.questions).questions
+    if not fitted.known:
+        say("not known what it was fitted on: evidence filter")
+    if not places:
+        return pairs, 0
+    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {in_sample}")
+    if in_sample == "allow":
+        return pairs, len(places)
+    keep = np.ones(len(pairs), bool)
+    keep[list(places)] = False
+    kept = pairs.select(keep)
+    if not 0 < kept.labels.sum() < len(kept):
+        raise UsageError(f"{path}: the filter was fitted on these questions (in_sample=allow)")
+    return kept, len(places)
+
+
+RANKING = "ranking"
+"""The heading of the ranking's figures among those of judges."""
+_OF_BENCH = ("judged_documents_missing", "units", "answerable", "unanswerable")
+_OF_SYSTEM = ("failed", "abstained", "without_gold", "answers_without_question")
+
+
+def readable(summary: Mapping[str, Any]) -> str:
+    """The whole text; `summary` is what `srrag evaluate` prints as its last line."""
+    lines = [", ".join(_head(summary))]
+    if broken := summary.get("broken_judges"):
+        lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
+    for role, prefix in (("system", ""), ("baseline", "baseline_")):
+        if f"{prefix}metrics" in summary:
+            lines += ["", summary[role], *_system(summary, prefix)]
+    lines += _controls(summary.get("controls", {}))
+    if "difference" in summary:
+        lines += ["", f"{summary['system']} - {summary['baseline']}"]
+        lines += _by_judge(summary, summary["difference"])
+    return "\n".join(lines) + "\n"
+
+
+def _head(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{summary['questions']} questions"
+    if "judge" in summary:
+        yield f"judged by {summary['judge']}"
+    elif lost := summary["without_gold"]:
+        yield f"without gold {lost}: left out"
+    for name in _OF_BENCH:
+        if summary.get(name):
+            yield f"{name.replace('_', ' ')} {summary[name]}"
+
+
+def _system(summary: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """What was lost, the figures by judge and by group, and what the benchmark adds."""
+    counts = {name: summary.get(f"{prefix}{name}") for name in _OF_SYSTEM}
+    counts |= summary.get(f"{prefix}missing", {})
+    if "judge" not in summary:
+        counts["without_gold"] = None
+    always = {"abstained" if "judge" in summary else "failed"}
+    told = {name: n for name, n in counts.items() if n is not None and (n or name in always)}
+    yield "  " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told.items())
+    yield from _by_judge(summary, summary[f"{prefix}metrics"])
+    for name, figures in summary.get(f"{prefix}groups", {}).items():
+        yield f"  {name}"
+        yield from (line(*entry) for entry in figures["metrics"].items())
+    yield from readable_chance(summary.get("chance", {}))
+    if (curve := summary.get(f"{prefix}risk_coverage")) and curve["points"]:
+        yield f"  confidence, AUROC {curve['auroc']:.3f}"
+        for point in curve["points"]:
+            yield (
+                f"    of the answerable {point['coverage']:.0%}: of the others "
+                f"{point['unanswerable_answered']:.1%}, risk {point['risk']:.1%}"
+            )
+
+
+def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[str]:
+    """A line a metric, under the name of its judge if there are judges."""
+    judges = summary.get("judges", {})
+    judged = {name for names in judges.values() for name in names}
+    ranked = [name for name in figures if name not in judged]
+    for title, names in ({RANKING: ranked} | judges if ranked else judges).items():
+        if judges:
+            yield f"  {title}"
+        for name in names:
+            told = summary.get("unfit", {}).get(name)
+            yield line(name, figures[name]) + (f"   {told}" if told else "")
+
+
+def _controls(controls: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """The table of controls: a line a metric, a column a control."""
+    if not controls:
+        return
+    yield from ("", "controls")
+    yield f"    {'':<34}" + "".join(f"{name:>20}" for name in controls)
+    for metric in next(iter(controls.values()))["metrics"]:
+        values = [found["metrics"].get(metric, {}).get("value") for found in controls.values()]
+        shown = ("–" if value is None else f"{value:.4f}" for value in values)
+        yield f"    {metric:<34}" + "".join(f"{text:>20}" for text in shown)
+
+
+def line(name: str, entry: Mapping[str, Any]) -> str:
+    """A figure or difference: its value with interval, counts and p-values, or why it has none."""
+    if entry["value"] is None:
+        return f"    {name:<34}      –   {entry['reason']}"
+    text = f"    {name:<34}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
+    text += f"   n {entry['n']}"
+    if entry.get("items", entry["n"]) != entry["n"]:
+        text += f" ({entry['items']} items)"
+    if "p" in entry:
+        text += f", p {entry['p']:.4f}, Holm {entry['p_holm']:.4f}"
+    if entry.get("left_out"):
+        text += f", left out {entry['left_out']}"
+    if entry.get("failed"):
+        text += f", not judged {entry['failed']} of {entry['items']}"
+    return text + (" (lower is better)" if entry.get("better") == "lower" else "")
+
 
 Measure = Callable[[Terms], dict[str, Any]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from srrag.core.grades import STUDIES
 from srrag.core.html import policy, templates
 from srrag.lab.report.curve import COLOURS, DASHES
 from srrag.lab.report.drilldown import Drilldown
+from srrag.lab.report.results import Results
 from srrag.lab.report.section import BenchmarkSection, common_versions
 from srrag.lab.report.view import COSTS
+from srrag.storage.atomic_write import commit
 
 _ASSETS = Path(__file__).parent / "page"
 
@@ -94,3 +96,22 @@ def _breakable(name: str) -> Markup:
 
 def _pretty(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
+
+
+def write_report(
+    results: Results, sections: Sequence[BenchmarkSection], title: str, out: Path
+) -> Path:
+    """Write the page; returns its path."""
+    text = render(title, f"{_counted(results, sections)} Made from {results.folder}.", sections)
+    path = out / "report.html"
+    commit(path, partial(_write, text))
+    return path
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
+    rows, benchmarks = len(results.rows), len(sections)
+    return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."

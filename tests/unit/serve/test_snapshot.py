@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.core.bind import build_version
+from srrag.core.pipeline import build_version
 from srrag.core.step import Step
 from srrag.llm.completion import EngineStopped
 from srrag.model.encoder import Encoder
@@ -27,9 +27,9 @@ from srrag.serve.snapshot import (
     PipelineJob,
     PipelineResult,
     Snapshot,
+    TextScores,
     opening_fault,
 )
-from srrag.serve.text_scores import TextScores
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings
