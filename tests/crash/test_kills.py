@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-COMMANDS = ("log", "prune", "build", "forget", "anew")
+COMMANDS = ("log", "prune", "build", "forget", "anew", "organize")
 
 
 def harness(module: str, *arguments: object) -> Any:
