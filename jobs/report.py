@@ -1,4 +1,4 @@
-"""`srrag report`: results as one page that works offline, as Markdown, plots, and in wandb."""
+"""`srrag report`: results as one page that works offline, as Markdown and plots."""
 
 from __future__ import annotations
 
@@ -35,12 +35,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         "files": files,
         "out": str(out),
     }
-    if config["wandb"]:
-        from srrag.lab.report.log_wandb import log
-
-        summary["wandb"] = log(results, sections, out, config["wandb"])
-        summary["ok"] = summary["wandb"]["state"] in ("logged", "disabled")
-        say(f"wandb: {summary['wandb']['state']} {summary['wandb']['detail']}")
     summary["seconds"] = round(time.perf_counter() - started, 3)
     return summary
 
@@ -49,8 +43,6 @@ def _sections(results: Results, config: Mapping[str, Any]) -> list[BenchmarkSect
     check_numbers(config, resamples=1, seed=0)
     if config["worst"] is not None:
         check_numbers(config, worst=0)
-    if config["wandb"] not in (False, True, "offline", "online"):
-        raise UsageError(f"wandb={config['wandb']}: one of false, true, offline, online")
     if not isinstance(config["metrics"], (list, type(None))):
         raise UsageError(f"metrics={config['metrics']}: a list of metrics, as [nDCG@10,miss@10]")
     options = {key: config[key] for key in ("worst", "resamples", "seed")}

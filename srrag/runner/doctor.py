@@ -26,7 +26,7 @@ from srrag.storage.store import Store
 
 Probe = Callable[[], str]
 
-_EXTRAS = {"pdf": "docling", "vllm": "vllm", "wandb": "wandb"}
+_EXTRAS = {"pdf": "docling", "vllm": "vllm"}
 _MIN_FREE_GB = 5.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import time
 from collections.abc import Iterator
@@ -19,24 +18,18 @@ from tests.unit.lab.report.toy_results import HOSTILE, write_toy
 
 pytestmark = pytest.mark.e2e
 
-WANDB = importlib.util.find_spec("wandb") is not None
 FOLD = "document.querySelectorAll('details.questions')[1]"
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy's report, made by the command; in wandb too, where that is installed."""
+    """The toy's report, made by the command."""
     folder = write_toy(tmp_path_factory.mktemp("results"))
-    summary, _ = srrag("report", f"results={folder}", f"wandb={'offline' if WANDB else False}")
+    summary, _ = srrag("report", f"results={folder}")
     assert summary["failed_rows"] == ["lost/model"]
     out = folder / "report"
     assert {"report.html", "report.md", "plots/toy-coverage.png"} <= set(summary["files"])
     assert all((out / name).stat().st_size for name in summary["files"])
-    if WANDB:
-        assert summary["wandb"]["state"] == "logged"
-        files = Path(summary["wandb"]["detail"].removeprefix("offline: "))
-        tables = {path.name.split("_")[0] for path in files.rglob("*.table.json")}
-        assert tables >= {"values", "systems", "differences", "failures", "questions"}
     return out
 
 
@@ -141,7 +134,6 @@ def test_a_folder_that_is_cut_is_one_line_and_leaves_nothing(tmp_path: Path) -> 
         (["metrics=3"], "metrics=3: a list of metrics"),
         (["worst=some"], "worst=some: a whole number, at least 0"),
         (["worst=-1"], "worst=-1: a whole number, at least 0"),
-        (["wandb=maybe"], "wandb=maybe: one of false, true, offline, online"),
         (["resamples=0"], "resamples=0: a whole number, at least 1"),
         (["seed=x"], "seed=x: a whole number, at least 0"),
         (["results=/nowhere"], "results=/nowhere: there is no such folder"),

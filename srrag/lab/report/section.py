@@ -1,4 +1,4 @@
-"""The section of a report on one benchmark, computed once for the page, Markdown and wandb."""
+"""The section of a report on one benchmark, computed once for the page and Markdown."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_both_images_have_the_same_versions() -> None:
         pinned = re.compile(r"--constraint constraints\.txt|torch==" + re.escape(pins["torch"]))
         assert installs and all(pinned.search(each) for each in installs)
     named_ = re.findall(r'"?\.\[([\w,]+)\]"?', gpu + cpu)
-    extras = {"lab", "traces", "train", "wandb"}
+    extras = {"lab", "traces", "train"}
     assert [set(each.split(",")) - {"gpu"} for each in named_] == [extras] * 2
     project = tomllib.loads((CLUSTER.parent / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
