@@ -1,4 +1,4 @@
-"""`srrag review`: sheets are made, filled in a real browser and a spreadsheet, and read back."""
+"""`srrag review`: sheets are made, filled in a real browser, and read back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from openpyxl import load_workbook
 
 from tests.e2e.browser import CHROMIUM
 from tests.e2e.command import fault, srrag
@@ -108,12 +107,11 @@ def test_nothing_is_cut_off(page: Any, width: int) -> None:
 
 
 def test_filled_sheets_become_figures(page: Any, folder: Path) -> None:
-    """The browser's sheet and a spreadsheet: 29 and 6 ratings of 60."""
-    book = load_workbook(folder / "kit" / "sheets" / "sheet.xlsx")
-    book["Start"]["B1"] = "Bo"
-    for row in range(2, 8):
-        book["Ratings"][f"E{row}"] = 4
-    book.save(folder / "filled" / "Bo.xlsx")
+    """The browser's sheet and another rater's: 29 and 6 ratings of 60."""
+    content = json.loads((folder / "filled" / "Ann.json").read_text())
+    ratings = [{"item": each["item"], "accuracy": 4} for each in content["ratings"]]
+    other = content | {"rater": "Bo", "ratings": ratings}
+    (folder / "filled" / "Bo.json").write_text(json.dumps(other))
     summary, said = srrag("review", f"import={folder}/filled", f"out={folder}/kit", FEW)
     assert (summary["raters"], summary["sheets"]) == (["Ann", "Bo"], 2)
     systems = summary["systems"]

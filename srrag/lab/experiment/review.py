@@ -1,4 +1,4 @@
-"""Draw a review: sheets with the answers of every system, and apart from them the key."""
+"""Draw a review: a sheet with the answers of every system, and apart from them the key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from srrag.core.errors import UsageError, reading
 from srrag.lab.measure.cases import STRATA, read_answers, read_gold_answers
 from srrag.lab.review.forms import form_of
 from srrag.lab.review.kit import Shown, make_kit
-from srrag.lab.review.summary import write_sheets
+from srrag.lab.review.summary import write_sheet
 from srrag.runner.progress import say
 
 
@@ -49,8 +49,8 @@ def draw_review(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    sheets = write_sheets(kit, chosen, out)
-    say(f"Give {sheets['html']} or {sheets['xlsx']} to the raters, and keep {out / 'key.json'}.")
+    sheet = write_sheet(kit, chosen, out)
+    say(f"Give {sheet} to the raters, and keep {out / 'key.json'}.")
     return {
         "sample": kit.sample,
         "form": chosen.name,
@@ -58,6 +58,6 @@ def draw_review(
         "items": len(kit.items),
         "num_systems": len(kit.systems),
         "without_reference": sum(not each.reference for each in kit.items),
-        "sheets": {kind: str(path) for kind, path in sheets.items()},
+        "sheet": str(sheet),
         "key": str(out / "key.json"),
     }

@@ -1,31 +1,15 @@
-"""Filled sheets read back: every rating with its rater, or the file, row and column at fault."""
+"""Filled sheets read back: every rating with its rater, or the file, row and scale at fault."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openpyxl import load_workbook
-from openpyxl.utils.exceptions import InvalidFileException
-
 from srrag.lab.review.forms import Form
 from srrag.lab.review.page import LAYOUT
-from srrag.lab.review.workbook import (
-    FIRST_ROW,
-    FORM_CELL,
-    NAME_CELL,
-    RATINGS,
-    SAMPLE_CELL,
-    START,
-    TEXTS,
-)
 from srrag.storage.atomic_write import read_json
-
-_MAX_BYTES = 200_000_000
-"""Of a spreadsheet when it is unpacked: one that swells further is not read."""
 
 
 @dataclass(frozen=True)
@@ -84,34 +68,19 @@ def read_sheets(
 
 
 def sheet_files(given: Sequence[Path]) -> list[Path]:
-    """List the files, and the .json and .xlsx files of folders; ValueError names any other path."""
+    """List the files, and the .json files of folders; ValueError names any other path."""
     found: list[Path] = []
     for path in given:
         if not path.exists():
             raise ValueError(f"import={path} does not exist")
-        inside = (
-            [each for each in sorted(path.iterdir()) if _is_sheet(each)] if path.is_dir() else []
-        )
+        inside = sorted(path.glob("*.json")) if path.is_dir() else []
         if path.is_dir() and not inside:
-            raise ValueError(f"import={path}: the folder holds no .json or .xlsx file")
+            raise ValueError(f"import={path}: the folder holds no .json file")
         found += inside or [path]
     return found
 
 
-def _is_sheet(path: Path) -> bool:
-    # Spreadsheet programs keep ~$name.xlsx beside a file that is open.
-    return path.suffix in (".json", ".xlsx") and not path.name.startswith("~$")
-
-
 def _read(path: Path) -> Sheet:
-    if path.suffix == ".json":
-        return _read_json(path)
-    if path.suffix == ".xlsx":
-        return _read_workbook(path)
-    raise ValueError(f"{path}: a filled sheet is a .json or .xlsx file")
-
-
-def _read_json(path: Path) -> Sheet:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("kind") != "srrag review":
         raise ValueError(f"{path}: not a filled review sheet")
@@ -123,34 +92,6 @@ def _read_json(path: Path) -> Sheet:
     head = {key: str(content.get(key) or "") for key in ("rater", "sample", "form")}
     named = [(f"{path}: row {number}", row) for number, row in enumerate(rows, start=1)]
     return Sheet(path, **head, rows=named)
-
-
-def _read_workbook(path: Path) -> Sheet:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > _MAX_BYTES:
-            raise ValueError(f"{path}: {size} bytes unpacked; at most {_MAX_BYTES} are read")
-        book = load_workbook(path, data_only=True)
-    except (zipfile.BadZipFile, InvalidFileException, KeyError) as error:
-        raise ValueError(f"{path}: not a spreadsheet ({error})") from error
-    for name in (START, RATINGS):
-        if name not in book.sheetnames:
-            raise ValueError(f"{path}: there is no sheet {name!r}")
-    start = book[START]
-    rater, sample, form = (
-        str(start[cell].value or "") for cell in (NAME_CELL, SAMPLE_CELL, FORM_CELL)
-    )
-    return Sheet(path, rater, sample, form, list(_rows(path, book[RATINGS])))
-
-
-def _rows(path: Path, sheet: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    names = [cell.value for cell in sheet[1]]
-    for number, cells in enumerate(sheet.iter_rows(min_row=FIRST_ROW), start=FIRST_ROW):
-        row = {name: cell.value for name, cell in zip(names, cells, strict=False) if name}
-        if any(value is not None for value in row.values()):
-            kept = {name: value for name, value in row.items() if name not in TEXTS[1:]}
-            yield f"{path}: row {number}", kept
 
 
 def _check_sheet(sheet: Sheet, form: Form, sample: str) -> None:
@@ -178,11 +119,7 @@ def _rating(
 
 
 def _value(value: Any, place: str) -> int | None:
-    """A rating as a whole number; spreadsheets keep 4 as 4.0 at times, or as the text "4"."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
+    """A rating as a whole number."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{place}: {value!r} is not a whole number")
-    return int(value)
+    return value

@@ -1,4 +1,4 @@
-"""Write the sheets of a review, and summarise the filled ones."""
+"""Write the sheet of a review, and summarise the filled ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from srrag.lab.review.forms import Form, form_of
 from srrag.lab.review.kit import Kit
 from srrag.lab.review.page import write_page
 from srrag.lab.review.plots import plot_review
-from srrag.lab.review.workbook import write_workbook
 from srrag.storage.atomic_write import commit, commit_json, read_json
 
 
@@ -40,18 +39,17 @@ def read_key(path: Path) -> ReviewKey:
     return ReviewKey(form, str(name), items)
 
 
-def write_sheets(kit: Kit, form: Form, out: Path) -> dict[str, Path]:
-    """Write the sheets and, apart from them, their key; returns the paths of the sheets.
+def write_sheet(kit: Kit, form: Form, out: Path) -> Path:
+    """Write the sheet and, apart from it, its key; returns the path of the sheet.
 
-    Sheets that were given out need their key: raises UsageError if `out` has another sample's.
+    A sheet that was given out needs its key: raises UsageError if `out` has another sample's.
     """
     if (out / "key.json").exists() and read_key(out / "key.json").sample != kit.sample:
         raise UsageError(f"{out / 'key.json'} is the key of another sample; choose another out=")
-    sheets = {"html": out / "sheets" / "sheet.html", "xlsx": out / "sheets" / "sheet.xlsx"}
-    commit(sheets["html"], lambda path: write_page(kit, form, path))
-    commit(sheets["xlsx"], lambda path: write_workbook(kit, form, path))
+    sheet = out / "sheets" / "sheet.html"
+    commit(sheet, lambda path: write_page(kit, form, path))
     commit_json(out / "key.json", kit.key())
-    return sheets
+    return sheet
 
 
 def summarise(
