@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.errors import UsageError, check_numbers
+from srrag.lab.report.page import write_report
 from srrag.lab.report.results import Results, read_results
 from srrag.lab.report.section import BenchmarkSection, section
 from srrag.lab.report.view import benches
-from srrag.lab.report.write import write_report
 from srrag.runner.progress import say
 
 

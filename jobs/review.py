@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.errors import UsageError, check_numbers
-from srrag.lab.experiment.review import draw_review
 from srrag.lab.measure.references import resource_path
-from srrag.lab.review.summary import read_key, readable, summarise
+from srrag.lab.review.summary import draw_review, read_key, readable, summarise
 from srrag.runner.progress import say
 
 ALONE = "system"

@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.lab.experiment.filter_settings import check, read_base, read_candidates
 from srrag.lab.experiment.run_training import readable
-from srrag.lab.experiment.train_filter import TrainFilterJob, filter_trainer
+from srrag.lab.experiment.train_filter import (
+    TrainFilterJob,
+    check,
+    filter_trainer,
+    read_base,
+    read_candidates,
+)
 from srrag.runner.progress import say
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from srrag.config.compose import with_pipeline
-from srrag.config.titles import searching, title_mode
 from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
@@ -15,6 +14,7 @@ from srrag.core.schema import RAW
 from srrag.core.spec import build, construct, fingerprint, spec
 from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Place, Step
+from srrag.corpus.read_beir import ReadBeir
 from srrag.llm.completion import Account
 from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_pipeline
@@ -22,6 +22,54 @@ from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.storage.mirror import located
 from srrag.storage.store import Store
+
+MODES = ("field", "text", "none")
+READERS = {
+    "BuildDenseIndex": ("titles",),
+    "BuildSparseIndex": ("titles",),
+    "BuildLanceDense": ("titles",),
+    "BuildLanceSparse": ("titles",),
+    "BuildTokenIndex": ("titles", "windows"),
+}
+"""Classes that read titles, and their fields that name the stages with the titles."""
+OWN_FIELD = ("BuildSparseIndex", "BuildLanceSparse")
+"""Classes that can search titles as a separate field."""
+
+
+def title_mode(reader: Any) -> str:
+    """How a reader's titles are searched: as a separate field, before the text, or not at all.
+
+    "auto", of a BEIR folder, is "field" unless its own questions are titles, and says so. Raises
+    UsageError for another word.
+    """
+    mode = getattr(reader, "title", "none")
+    if mode == "auto" and isinstance(reader, ReadBeir):
+        if count := reader.asked_titles():
+            say(f"corpus.title=none, since {count} of its questions are titles")
+        return "none" if count else "field"
+    if mode not in MODES:
+        raise UsageError(f"corpus.title={mode}: {', '.join(MODES)} are known")
+    return str(mode)
+
+
+def searching(stages: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """The stages of a plan for a mode; with "none" no stage reads titles.
+
+    So a root that was built before titles could be searched stays as it is with "none".
+    """
+    made: dict[str, Any] = {}
+    for name, entry in stages.items():
+        kind = entry["run"]["_target_"] if entry else ""
+        if mode == "none" and kind in READERS:
+            lost = [entry["run"][key] for key in READERS[kind] if key in entry["run"]]
+            inputs = [each for each in entry["inputs"] if each not in lost]
+            run = {key: value for key, value in entry["run"].items() if key not in READERS[kind]}
+            made[name] = {**entry, "inputs": inputs, "run": run}
+        elif mode == "text" and kind in OWN_FIELD and entry["run"].get("titles"):
+            made[name] = {**entry, "run": {**entry["run"], "own_field": False}}
+        elif not (mode == "none" and kind == "EncodeTitles"):
+            made[name] = entry
+    return made
 
 
 def make(config: Any, key: str) -> Any:

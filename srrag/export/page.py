@@ -4,17 +4,175 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import networkx
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.core.html import policy
+from srrag.core.units import Units
 from srrag.export.graph import DOCUMENT_TYPE, GRADE_COLUMNS, GRADES, Graph, Ints
-from srrag.export.layout import place
-from srrag.export.quotes import Passages
 from srrag.export.select import Selection
+
+MAX_CHARS = 360
+
+_BORDER = re.compile(
+    r"\n\s*\n"  # a paragraph ends
+    r"|(?:\A|\n)[ \t]*#{1,6}[^\n]*(?:\n|\Z)"  # a heading is no part of a sentence
+    r"|\n(?=[ \t]*(?:[-*+•|]|\d{1,3}[.)])\s)"  # an item of a list or a row of a table begins
+    r"|(?<!\bal)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)(?<!\b[Ff]ig)(?<!\bca)"
+    r"[.!?][\"'”’)\]]*\s+(?=[\"'“(\[]?[A-Z0-9])"
+)
+_MARKS = re.compile(r"\*\*|__|`|\A\s*(?:[-*+•|]|\d{1,3}[.)])[ \t]+")
+
+
+class ContextQuote(NamedTuple):
+    """Text before, of and after a mention, on one line."""
+
+    before: str
+    text: str
+    after: str
+
+
+class QuotedPassage(NamedTuple):
+    """A window of a document: its span in the document, its section and its text."""
+
+    start: int
+    end: int
+    section: str
+    text: str
+
+
+class Passages:
+    """The windows of some documents."""
+
+    def __init__(self, units: Units, doc_ids: Sequence[str]) -> None:
+        """Read the windows of these documents."""
+        table = units.units
+        mine = pc.is_in(table["doc_id"], value_set=pa.array(doc_ids, pa.string()))
+        columns = ["doc_id", "char_start", "char_end", "section", "text"]
+        self._windows: dict[str, list[QuotedPassage]] = {}
+        for row in table.select(columns).filter(mine).to_pylist():
+            passage = QuotedPassage(row["char_start"], row["char_end"], row["section"], row["text"])
+            self._windows.setdefault(row["doc_id"], []).append(passage)
+
+    def find(self, doc_id: str, start: int, end: int) -> tuple[ContextQuote, str] | None:
+        """The sentence around a span of a document and its section; None if no window has it."""
+        best = max(
+            self._windows.get(doc_id, ()),
+            key=lambda passage: min(end, passage.end) - max(start, passage.start),
+            default=None,
+        )
+        if best is None or best.end <= start or end <= best.start:
+            return None
+        low, high = max(0, start - best.start), min(len(best.text), end - best.start)
+        return quote(best.text, low, high), best.section
+
+
+def quote(text: str, start: int, end: int) -> ContextQuote:
+    """The sentence of `text` around the characters from `start` to `end`, cut where too long."""
+    low, high = 0, len(text)
+    for border in _BORDER.finditer(text):
+        if border.end() <= start:
+            low = border.end()
+        elif border.start() >= end:
+            stop = border[0][0] in ".!?"
+            high = border.start() + (len(border[0].rstrip()) if stop else 0)
+            break
+    room = max(40, (MAX_CHARS - (end - start)) // 2)
+    before, after = text[low:start], text[end:high]
+    if len(before) > room:
+        before = "… " + before[-room:].partition(" ")[2]
+    if len(after) > room:
+        after = after[:room].rpartition(" ")[0] + " …"
+    return ContextQuote(_plain(before), _plain(text[start:end]), _plain(after))
+
+
+def _plain(text: str) -> str:
+    """Without marks of Markdown and on one line; a blank at either end stays one blank."""
+    return re.sub(r"\s+", " ", _MARKS.sub("", text))
+
+
+Points = npt.NDArray[np.float64]
+
+_SPACING = 110.0
+_GAP = 16.0
+_ROUNDS = 200
+_ASPECT = 1.4
+"""Width over height of the stage that a page has on a desk."""
+
+
+def place(num_nodes: int, edges: Sequence[tuple[int, int]], radii: Points) -> Points:
+    """Return positions in pixels, shape (num_nodes, 2): linked nodes are near, none overlap.
+
+    Each connected part is laid out by itself and turned to lie flat; the parts are packed in
+    rows, the largest first.
+    """
+    if num_nodes == 0:
+        return np.zeros((0, 2))
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from(sorted({(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]}))
+    parts = sorted(map(sorted, networkx.connected_components(graph)), key=lambda p: (-len(p), p))
+    boxes = [_part(graph, part, radii) for part in parts]
+    sizes = [box.max(0) - box.min(0) + _SPACING for box in boxes]
+    width = max(float(sizes[0][0]), (_ASPECT * sum(float(np.prod(s)) for s in sizes)) ** 0.5)
+    points = np.zeros((num_nodes, 2))
+    x = y = row_height = 0.0
+    for part, box, size in zip(parts, boxes, sizes, strict=True):
+        if x and x + size[0] > width:
+            x, y, row_height = 0.0, y + row_height, 0.0
+        points[part] = box - box.min(0) + (x, y)
+        x, row_height = x + float(size[0]), max(row_height, float(size[1]))
+    centre: Points = (points.min(0) + points.max(0)) / 2
+    return points - centre
+
+
+def _part(graph: networkx.Graph, nodes: Sequence[int], radii: Points) -> Points:
+    """Positions of one connected part, in the order of `nodes` (Kamada and Kawai, 1989)."""
+    if len(nodes) == 1:
+        return np.zeros((1, 2))
+    inner = networkx.Graph()  # a subgraph view keeps the order of a set
+    inner.add_nodes_from(nodes)
+    inner.add_edges_from(sorted(tuple(sorted(edge)) for edge in graph.subgraph(nodes).edges))
+    found = networkx.kamada_kawai_layout(inner)
+    points = np.array([found[node] for node in nodes])
+    points *= _SPACING * len(nodes) ** 0.5 / max(1e-9, float(np.ptp(points, axis=0).max()))
+    return _apart(_flat(points), radii[list(nodes)])
+
+
+def _flat(points: Points) -> Points:
+    """Rotate the points by the angle at which they fit a wide stage best."""
+    angles = np.linspace(0.0, np.pi, 36, endpoint=False)
+    turns = [np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]]) for a in angles]
+    sides = [np.ptp(points @ turn, axis=0) for turn in turns]
+    best = min(range(len(turns)), key=lambda n: max(sides[n][0] / _ASPECT, sides[n][1]))
+    return np.asarray(points @ turns[best])
+
+
+def _apart(points: Points, radii: Points) -> Points:
+    """Push nodes that overlap apart until none does or the rounds are spent."""
+    least = radii[:, None] + radii[None, :] + _GAP
+    np.fill_diagonal(least, 0.0)
+    angle = np.arange(len(points)) * 2.4
+    own = np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, None]
+    for _ in range(_ROUNDS):
+        between = points[:, None] - points[None, :]
+        distance = np.hypot(between[..., 0], between[..., 1])[..., None]
+        missing = np.maximum(0.0, least[..., None] - distance)
+        if missing.max() < 0.5:
+            break
+        # Nodes on one and the same point part in directions of their own.
+        direction = np.where(distance > 1e-9, between / np.maximum(distance, 1e-9), own)
+        points = points + 0.5 * (direction * missing).sum(1)
+    return points
+
 
 _ASSETS = Path(__file__).parent / "page"
 MAX_MENTIONS = 20

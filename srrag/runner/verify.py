@@ -14,13 +14,43 @@ from srrag.core.ids import file_sha256, segment_id
 from srrag.core.standing import STANDINGS
 from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import Tombstones
-from srrag.runner.inventory import damaged_parts
-from srrag.runner.outputs import damaged_outputs
+from srrag.runner.inventory import damaged_parts, kind_of
 from srrag.runner.part import count_reasons, live
 from srrag.runner.rejects import rejects_of, rejects_path
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Receipt, Store
+
+_SEALED = {"fitted file": "*.json", "trained model": "manifest.json", "results": "rows.json"}
+"""Kinds of outputs with a hash, and which of their files holds it: its own, or those of others."""
+
+
+def damaged_outputs(root: Path) -> Iterator[str]:
+    """Yield the damage of fitted files, trained models and results, one message a file.
+
+    Only the command that wrote an output can make it again.
+    """
+    for path in sorted((root / "jobs").rglob("*.json")):
+        pattern = _SEALED.get(kind_of(path, root) or "")
+        if pattern is not None and path.match(pattern):
+            try:
+                stated = read_json(path)
+            except (OSError, ValueError) as error:
+                yield str(error)
+            else:
+                yield from _amiss(path.parent, stated)
+
+
+def _amiss(folder: Path, stated: Any) -> Iterator[str]:
+    """Yield the files that a list of hashes names and that are missing or differ."""
+    files = stated.get("files") if isinstance(stated, dict) else None
+    for name, sha256 in files.items() if isinstance(files, dict) else ():
+        path = folder / name
+        if not path.is_file():
+            yield f"{path} is missing"
+        elif file_sha256(path) != sha256:
+            yield f"{path} is not what was written (sha256 differs)"
+
 
 _COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
 _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from srrag.algo.maxsim import maxsim
 from srrag.answer.write.streaming import checked_in, uncited_of
 from srrag.core.bind import bind, build_version
 from srrag.core.pipeline import Pipeline
@@ -17,6 +21,7 @@ from srrag.core.units import Units, open_units
 from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.rerank.betr import terms_of
+from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.retrieve.questions import question_table
 from srrag.runner.engines import engines_of
 from srrag.serve.batcher import Ticket
@@ -25,8 +30,40 @@ from srrag.serve.errors import ApiError, Refused, late
 from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
-from srrag.serve.text_scores import TextScores
 from srrag.storage.store import Store
+
+if TYPE_CHECKING:
+    from srrag.model.embed import LoadedEncoder
+
+
+WEIGHTS = RerankBiEncoder()
+"""Weights of cosine and MaxSim for texts without a BM25 score."""
+
+
+class TextScores:
+    """Computes the bi-encoder's logits (see RerankBiEncoder), encoding the texts on the spot."""
+
+    def __init__(self, encoder: Encoder, at: Place) -> None:
+        """Bind the encoder; it loads with the first text."""
+        self.model = encoder.model
+        self._encoder, self._at = encoder, at
+
+    @cached_property
+    def _loaded(self) -> LoadedEncoder:
+        from srrag.model.embed import load
+
+        return load(self._encoder, self._at.device, self._at.threads)
+
+    def scores(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        """The log odds of relevance of each text, shape (len(texts),)."""
+        vectors, tokens = self._loaded.encode_tokens([query], "query")
+        held, found = self._loaded.encode_tokens(texts, "passage")
+        widened = tokens.values.astype(np.float32) * tokens.scale.astype(np.float32)[:, None]
+        late = maxsim(widened, found.values, found.offsets, found.scale) / max(1, len(widened))
+        cosines = held @ vectors[0]
+        logits = WEIGHTS.scale * cosines + WEIGHTS.late * late + WEIGHTS.shift
+        return np.asarray(logits, np.float64)
+
 
 ENGINE_RETRY_S = 5.0
 WARM_UP = "Does exercise reduce pain?"

@@ -44,10 +44,10 @@ from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
 from srrag.lab.experiment.judging import judges, sources
+from srrag.lab.experiment.preference import pair_evidence
 from srrag.lab.judges.gold_citations import MeasureGoldCitations
 from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.measure.cases import make_cases, read_gold_answers
-from srrag.lab.measure.preference import pair_evidence
 from srrag.lab.measure.references import resource_path
 from srrag.lab.train.filter.report import write_model
 from srrag.llm.completion import read

@@ -1,5 +1,7 @@
 """The cited answer: every sentence names the evidence it rests on, or the step abstains."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from srrag.answer.gate.answerable import (
     unsaid_share,
 )
 from srrag.answer.select.candidates import Passage, passage_of
-from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
+from srrag.answer.select.quotes import ChosenSentence, Extract, ExtractRule, sentence_weights_fitted
 from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import (
@@ -25,18 +27,21 @@ from srrag.answer.write.cited import (
     MAX_CITES,
     MAX_EVIDENCE,
     MAX_LIMITS,
+    MAX_SENTENCE_CHARS,
     PARTIAL,
     ChosenAnswer,
     CitedAnswer,
+    CitedSentence,
     Shown,
     Uncited,
+    best_grade,
     choice_of,
     citation_fault,
     placed,
     show,
     state_of,
 )
-from srrag.answer.write.extractive import low_grade_note, quoted_answer
+from srrag.core.grades import STUDIES
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, live, with_columns
 from srrag.core.schema import ANSWER, REJECT, empty_column
@@ -44,6 +49,76 @@ from srrag.core.step import LLMStep
 from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.reading.prose import plain
+
+NUM_CORE = 2
+"""Quotes in the first paragraph, of the one to three sentences that a model writes there."""
+LOW_GRADES = ("D", "E")
+DISAGREEMENT = "The papers quoted here do not agree on this."
+"""Said of papers whose findings have opposite directions; it cites all of them."""
+MIN_ABSENT_CHARS = 2
+"""Numbers and letters say little about what is missing."""
+
+
+def quoted_answer(extract: Extract, grades: Sequence[str]) -> CitedAnswer:
+    """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
+
+    `grades` are those of the evidence, number by number. `missing` is the reason of an abstention.
+    """
+    core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
+    return CitedAnswer(
+        answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
+        evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
+        limits=_opposed(extract),
+        insufficient=not extract.choices,
+        missing="" if extract.choices else _missing(extract)[:600],
+    )
+
+
+def _missing(extract: Extract) -> str:
+    """Say how much of the question the evidence covers and what it lacks; never empty."""
+    covered = f"{extract.coverage:.0%}"
+    told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
+    if extract.unnamed:
+        told.append(f"What could be quoted holds no word of “{extract.unnamed}”.")
+    if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
+        told.append(f"Nowhere in the evidence: {', '.join(words)}.")
+    return " ".join(told) or "Nothing in the evidence speaks of the question."
+
+
+def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[CitedSentence]:
+    """Quotes from the highest grade to the lowest; the first of each says what it is."""
+    graded = [(best_grade(choice.cites, grades), choice) for choice in choices]
+    sentences: list[CitedSentence] = []
+    last = ""
+    for grade, choice in sorted(graded, key=lambda pair: pair[0]):
+        lead = f"{_named(grade)}: " if grade != last else ""
+        sentences.append(_sentence(lead + choice.text, choice.cites))
+        last = grade
+    return sentences
+
+
+def _opposed(extract: Extract) -> list[CitedSentence]:
+    """Say that two papers disagree on the outcome, if two quotes of the core do."""
+    if not extract.differ:
+        return []
+    return [_sentence(DISAGREEMENT, extract.differ)]
+
+
+def low_grade_note(grades: Sequence[str]) -> str:
+    """Say that none of the quoted evidence, of these grades, has a high grade; "" if some has."""
+    best = best_grade(range(1, len(grades) + 1), grades)
+    if best not in LOW_GRADES:
+        return ""
+    return f"Nothing quoted here is above grade {best} ({STUDIES[best]})."
+
+
+def _named(grade: str) -> str:
+    return f"Grade {grade}, {STUDIES[grade]}" if grade in STUDIES else "Without a grade"
+
+
+def _sentence(text: str, cites: Sequence[int]) -> CitedSentence:
+    return CitedSentence(text=text[:MAX_SENTENCE_CHARS], cites=list(cites[:MAX_CITES]))
+
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
 NO_EVIDENCE = "No evidence was found."

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.algo.advantage import Preference, advantage
+from srrag.lab.experiment.preference import Preference, advantage
 
 # Table 2 of the paper: recall win, tie; precision win, tie; the advantage as printed (percent).
 TABLE_2 = {

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.algo.grounding import ground
+from srrag.extract.numbered import ground
 
 
 def test_exact_quote() -> None:

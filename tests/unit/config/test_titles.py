@@ -7,7 +7,7 @@ import pytest
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.config.titles import title_mode
+from srrag.config.factory import title_mode
 from srrag.core.errors import UsageError
 from srrag.core.stage import Plan
 from srrag.corpus.read_beir import ReadBeir

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from srrag.export.graphml import legal, write_graphml
+from srrag.export.write import legal, write_graphml
 from tests.unit.export.graphs import LINKS, NODES, QUOTED, SCRIPT, Written, key
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srrag.export.layout import place
+from srrag.export.page import place
 
 STAR = [(0, n) for n in range(1, 40)]
 

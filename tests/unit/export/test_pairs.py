@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.export.pairs import distinct, mentioned
+from srrag.export.graphrag import distinct, mentioned
 
 
 def test_lists_of_groups_that_lack_items_are_empty() -> None:

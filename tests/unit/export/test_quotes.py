@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.export.quotes import MAX_CHARS, Passages, quote
+from srrag.export.page import MAX_CHARS, Passages, quote
 from tests.unit.export.graphs import TEXT, Written, key
 
 

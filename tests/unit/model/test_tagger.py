@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.lab.experiment.train_tagger import write_tagger
 from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.lab.train.tagger.folder import write_tagger
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.lab.train.tagger.training import run_plain
 from srrag.model.tagger import (

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.reading.blocks import find_breaks, in_blocks
-from srrag.reading.mentions import find_mentions
+from srrag.reading.mentions import find_breaks, find_mentions, in_blocks
 from srrag.reading.values import find_values
 
 TEXT = """## Scope

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.reading.salient import salient_terms
+from srrag.lab.experiment.texts import salient_terms
 from srrag.reading.vocabulary import Vocabulary, key, type_of
 from tests.unit.reading.vocabularies import vocabulary_folder
 

@@ -8,8 +8,7 @@ import pytest
 
 from srrag.core.schema import FEATURES, TOPICS
 from srrag.core.step import Place
-from srrag.systems.ideprag.attention_scores import FORMS, attention_scores
-from srrag.systems.ideprag.rerank_attention import RerankAttention
+from srrag.systems.ideprag.rerank_attention import FORMS, RerankAttention, attention_scores
 from tests.unit.index.small_graph import graph_of, small_place
 
 

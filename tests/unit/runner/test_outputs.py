@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.runner.outputs import damaged_outputs
+from srrag.runner.verify import damaged_outputs
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.sealed_folder import check_sealed, seal
 from tests.unit.lab.report.toy_results import write_toy

@@ -27,9 +27,9 @@ from srrag.serve.snapshot import (
     PipelineJob,
     PipelineResult,
     Snapshot,
+    TextScores,
     opening_fault,
 )
-from srrag.serve.text_scores import TextScores
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings

@@ -3,25 +3,141 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srrag.algo.token_f1 import CLASSES
+from srrag.algo.token_f1 import CLASSES, Counts, Labels, figures, token_counts
 from srrag.lab.train.checkpoint import Checkpoints
 from srrag.lab.train.encoder_files import load_classifier, tokenizer_file
 from srrag.lab.train.group import Alone, Group
 from srrag.lab.train.loop import EpochTraining
 from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
-from srrag.lab.train.tagger.batches import IGNORED, Example, make_batches, padded
-from srrag.lab.train.tagger.class_bias import choose_lean, token_scores
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
-from srrag.model.tagger import PieceTokenizer, module_logits, piece_scores, words_of
+from srrag.model.tagger import (
+    Floats,
+    Ints,
+    Pieces,
+    PieceTokenizer,
+    Words,
+    batches,
+    module_logits,
+    piece_scores,
+    words_of,
+)
+
+LEANS = tuple(round(0.1 * step, 1) for step in range(-15, 26))
+"""Biases to try for each class's log-odds, in nats."""
+ROUNDS = 2
+"""How often each class's bias is optimised."""
+
+Total = Callable[[Counts], Counts]
+
+
+def token_scores(abstract: Abstract, words: Words) -> Floats:
+    """Log-probabilities (tokens, 1 + classes) of an abstract's tokens, from their first words.
+
+    A token without a word (two blanks in a row) has class none with certainty.
+    """
+    lengths = [len(token) + 1 for token in abstract.text.split(" ")]
+    starts = np.cumsum([0, *lengths[:-1]])
+    place = np.searchsorted(words.end, starts, "right")
+    scores = np.zeros((len(starts), 1 + len(CLASSES)), np.float32)
+    scores[:, 1:] = -np.inf
+    within = place < len(words.start)
+    within[within] = words.start[place[within]] <= starts[within]
+    scores[within] = words.scores[place[within]]
+    return scores
+
+
+def choose_lean(
+    scores: Floats, gold: Labels, total: Total
+) -> tuple[tuple[float, ...], dict[str, float]]:
+    """The lean with the best token macro F1, and the figures with it; ties go low.
+
+    `total` adds counts over the workers, each of which holds its own tokens.
+    """
+    lean = [0.0] * len(CLASSES)
+    best = 0.0
+    for _ in range(ROUNDS):
+        for place in range(len(CLASSES)):
+            tried = [[*lean[:place], value, *lean[place + 1 :]] for value in LEANS]
+            counts = total(np.stack([_counts(scores, gold, one) for one in tried]))
+            macro = [figures(one)["token_macro_F1"] for one in counts]
+            if max(macro) > best:
+                best = max(macro)
+                lean = tried[macro.index(best)]
+    return tuple(lean), figures(total(_counts(scores, gold, lean)))
+
+
+def _counts(scores: Floats, gold: Labels, lean: list[float]) -> npt.NDArray[np.float64]:
+    found = (scores + np.array([0.0, *lean], np.float32)).argmax(1)
+    return token_counts(gold, found.astype(np.int8))
+
+
+POOL_WINDOWS = 64
+"""Windows that are sorted by length together, so that a batch holds little padding."""
+IGNORED = -100
+
+
+class Example(NamedTuple):
+    """A window of an abstract: ids with special tokens, and the class of each (or IGNORED)."""
+
+    ids: Ints
+    labels: Ints
+
+
+def make_batches(
+    texts: Sequence[tuple[Pieces, Ints]],
+    tokenizer: PieceTokenizer,
+    window: int,
+    batch_tokens: int,
+    rng: np.random.Generator,
+) -> list[list[Example]]:
+    """Cut texts with the class of each piece into windows, in batches of so many pieces at most."""
+    examples = [
+        example for some, labels in texts for example in _cut(some, labels, tokenizer, window, rng)
+    ]
+    order = rng.permutation(len(examples))
+    found = [
+        [examples[pool[i]] for i in some]
+        for pool in (order[i : i + POOL_WINDOWS] for i in range(0, len(order), POOL_WINDOWS))
+        for some in batches([len(examples[i].ids) for i in pool], batch_tokens)
+    ]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+def _cut(
+    some: Pieces, labels: Ints, tokenizer: PieceTokenizer, window: int, rng: np.random.Generator
+) -> Iterator[Example]:
+    """Cut a text into windows of about equal size, at other places in each epoch."""
+    size = len(some.ids)
+    count = max(1, round(size / window + 0.2))
+    shift = (rng.random() - 0.5) * size / count
+    cuts = [0, *(round(size * i / count + shift) for i in range(1, count)), size]
+    lead, tail = len(tokenizer.before), len(tokenizer.after)
+    for start, stop in pairwise(cuts):
+        if start < stop:
+            marked = np.pad(labels[start:stop], (lead, tail), constant_values=IGNORED)
+            yield Example(tokenizer.enclosed(some.ids[start:stop]), marked)
+
+
+def padded(examples: Sequence[Example]) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, mask and labels of a batch, each (examples, longest)."""
+    shape = len(examples), max(len(example.ids) for example in examples)
+    ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    labels: npt.NDArray[np.int64] = np.full(shape, IGNORED, np.int64)
+    for row, example in enumerate(examples):
+        size = len(example.ids)
+        ids[row, :size], mask[row, :size], labels[row, :size] = example.ids, 1, example.labels
+    return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(labels)
 
 
 def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 from srrag.answer.select.quotes import ChosenSentence, Extract
-from srrag.answer.write.extractive import low_grade_note, quoted_answer
+from srrag.answer.write.compose import low_grade_note, quoted_answer
 
 CHOICES = [
     ChosenSentence("Best.", [3]),

@@ -15,8 +15,7 @@ from srrag.core.schema import REJECT
 from srrag.core.step import Place
 from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.in_sample import InSample
-from srrag.lab.experiment.near_topic import NearTopicBench
-from srrag.lab.experiment.read_bench import read_bench
+from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
 from srrag.lab.experiment.sweep import bench_group
 from srrag.lab.experiment.table import ranks, readable_systems
 from srrag.lab.experiment.terms import Terms

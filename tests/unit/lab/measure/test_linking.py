@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.lab.measure.linking import link_scores, linking_figures
+from srrag.lab.experiment.texts import link_scores, linking_figures
 from srrag.reading.vocabulary import Vocabulary
 from tests.unit.reading.vocabularies import vocabulary_folder
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from srrag.lab.experiment.near_topic import NearTopicBench
+from srrag.lab.experiment.read_bench import NearTopicBench
 from srrag.lab.measure.near_topic import (
     NearTopic,
     near_topic_scores,

@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.algo.advantage import Preference, advantage
 from srrag.core.step import Place
+from srrag.lab.experiment.preference import Preference, advantage, pair_evidence, preference_figures
 from srrag.lab.judges.preference import PAIRED, JudgePreference
 from srrag.lab.measure.judgements import CASES, JUDGEMENTS
-from srrag.lab.measure.preference import pair_evidence, preference_figures
 from srrag.llm.completion import read
 from tests.judged import OTHER, PASSAGE, STATED, case
 

@@ -8,7 +8,7 @@ import pytest
 from srrag.lab.review.figures import Board, by_question, differences, figures
 from srrag.lab.review.filled import Rating
 from srrag.lab.review.forms import LIKERT, RASRAG, Form
-from srrag.lab.review.plots import plot_review
+from srrag.lab.review.summary import plot_review
 
 SETTINGS = {"resamples": 200, "seed": 0}
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from srrag.systems.biogen.caps import capped, read_numbers, without_markers
+from srrag.systems.biogen.paragraph import capped, read_numbers, without_markers
 
 IDS = [f"e{n}" for n in range(1, 17)]
 ARTICLES = [str(100 + n // 2) for n in range(16)]  # two pieces of evidence each

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from srrag.systems.ideprag.attention_scores import FORMS, Form, attention_scores
+from srrag.systems.ideprag.rerank_attention import FORMS, Form, attention_scores
 
 
 def test_equation_9_is_that_of_a_reference_in_plain_python() -> None:

@@ -5,8 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.systems.rasrag.chapter_independence import independence, plot_independence, readable
-from srrag.systems.rasrag.chapters import pair_cosines
+from srrag.systems.rasrag.chapter_independence import (
+    independence,
+    pair_cosines,
+    plot_independence,
+    readable,
+)
 
 
 def test_a_row_for_each_temperature_and_four_plots(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srrag.systems.rasrag.chapters import medians, pair_cosines, relatedness, softmax
+from srrag.systems.rasrag.chapter_independence import medians, pair_cosines, relatedness, softmax
 
 VECTORS = np.array([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 CHAPTERS = np.array([0, 0, 1, 2])

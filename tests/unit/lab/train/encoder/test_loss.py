@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from srrag.lab.train.encoder.loss import contrastive_loss, mean_maxsim
 from srrag.lab.train.encoder.towers import Vectors
+from srrag.lab.train.encoder.training import contrastive_loss, mean_maxsim
 
 
 def vectors(pooled: list[list[float]], tokens: list[list[list[float]]]) -> Vectors:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from srrag.lab.train.tagger.abstracts import Abstract
-from srrag.lab.train.tagger.class_bias import choose_lean, token_scores
+from srrag.lab.train.tagger.training import choose_lean, token_scores
 from srrag.model.tagger import Words
 
 

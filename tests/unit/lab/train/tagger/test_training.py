@@ -10,9 +10,8 @@ from safetensors.torch import load_file
 
 from srrag.lab.train.group import Alone, Floats
 from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.lab.train.tagger.batches import IGNORED
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
-from srrag.lab.train.tagger.training import TaggerTraining, run_plain
+from srrag.lab.train.tagger.training import IGNORED, TaggerTraining, run_plain
 from tests.tagger_toys import tiny_encoder, write_abstracts
 from tests.together import resumed
 
