@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from srrag.config import factory
+from srrag.config.factory import named, step_keys
 from srrag.core.step import instances
-from srrag.lab.experiment.degraded import named, step_keys
-from srrag.library.root import DEFAULT
 from srrag.library.terminal import ask_aloud, check_question
 from srrag.rerank.betr import RerankBETR
+from srrag.runner.pipeline_run import DEFAULT
 from srrag.runner.progress import say
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import srrag
 from srrag.core.errors import UsageError
-from srrag.library.root import DEFAULT
+from srrag.runner.pipeline_run import DEFAULT
 
 OWN_STDOUT = True
 """The protocol has stdout to itself."""

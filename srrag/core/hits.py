@@ -1,4 +1,4 @@
-"""Search results as NumPy arrays, and the conversions to and from HITS columns."""
+"""Search results as NumPy arrays, their order, and the conversions to and from HITS columns."""
 
 from __future__ import annotations
 
@@ -113,3 +113,58 @@ def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 
     offsets = np.searchsorted(query, np.arange(num_rows + 1))
     ids = names.take(pa.array(ranking.key[keep]))
     return pack_flat(ids, ranking.score[keep], ranking.rank[keep], offsets)
+
+
+Ranked = tuple[pa.Array, npt.NDArray[np.float32]]
+"""Ids and scores of one search, best first."""
+
+SCORE_DECIMALS = 5
+"""Rankings sort by the score rounded to this many decimals, then by id."""
+
+
+def rank(ids: pa.Array, scores: npt.NDArray[np.float32], k: int) -> Ranked:
+    """Sort by rounded score, then by id, and keep k; the order does not depend on the batch."""
+    by_id = np.asarray(pc.rank(ids, tiebreaker="dense"))  # NumPy would compare Python's strings
+    order = np.lexsort((by_id, -np.round(scores, SCORE_DECIMALS)))[:k]
+    return ids.take(pa.array(order)), scores[order]
+
+
+def tied(first: Any, second: Any) -> Any:
+    """Whether two scores are equal to the ranking."""
+    return np.round(first, SCORE_DECIMALS) == np.round(second, SCORE_DECIMALS)
+
+
+def merge(found: Sequence[Ranked], k: int) -> Ranked:
+    """Merge searches that share no unit; returns the k best."""
+    return rank(*_joined(found), k)
+
+
+def pool(found: Sequence[Ranked], k: int) -> Ranked:
+    """Merge searches that may share units, each unit with its best score; returns the k best."""
+    if len(found) == 1:
+        return found[0][0][:k], found[0][1][:k]
+    ids, scores = _joined(found)
+    coded = ids.dictionary_encode()
+    best = np.full(len(coded.dictionary), -np.inf, np.float32)
+    np.maximum.at(best, np.asarray(coded.indices), scores)
+    return rank(coded.dictionary, best, k)
+
+
+def _joined(found: Sequence[Ranked]) -> Ranked:
+    ids = pa.concat_arrays([pa.array([], pa.string()), *(ids for ids, _ in found)])
+    scores = [np.zeros(0, np.float32), *(scores for _, scores in found)]
+    return ids, np.concatenate(scores).astype(np.float32)
+
+
+def best_places(scores: npt.NDArray[np.float64], rows: Ints, documents: Ints) -> Ints:
+    """For each hit, the position of the best hit of its document in the same question: (hits,).
+
+    `rows` holds the question of each hit, `documents` a number for each document. Ties go to the
+    first.
+    """
+    order = np.lexsort((np.arange(len(scores)), -scores, documents, rows))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (np.diff(rows[order]) != 0) | (np.diff(documents[order]) != 0)
+    found = np.empty(len(order), np.int64)
+    found[order] = order[np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))]
+    return found

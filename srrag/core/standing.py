@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from srrag.core.step import Place
-from srrag.storage.lookup import Lookup
+from srrag.storage.mapped_table import Lookup
 from srrag.storage.mirror import pull_build
 
 COPY, DELETED = "copy", "deleted"

@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.step import Place
-from srrag.storage.arrow_file import map_table
-from srrag.storage.lookup import Lookup
-from srrag.storage.mapped_table import MappedTable
+from srrag.storage.mapped_table import Lookup, MappedTable, map_table
 from srrag.storage.mirror import pull_build
 from srrag.storage.shards import stems
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.core.grades import GRADES
-from srrag.core.ranking import Ranked, merge, tied
+from srrag.core.hits import Ranked, merge, tied
 from srrag.index.faiss_gpu import MAX_DEPTH, gpus, to_gpu
 from srrag.index.parts import Matrix
 from srrag.storage.atomic_write import read_json

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.grades import GRADES, counted_as
-from srrag.core.ranking import merge
+from srrag.core.hits import merge
 from srrag.index.dense_search import Shard
 from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
-from srrag.storage.arrow_file import save_table
 from srrag.storage.atomic_write import commit
+from srrag.storage.mapped_table import save_table
 from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.storage.arrow_file import save_table
+from srrag.storage.mapped_table import save_table
 
 Ints = npt.NDArray[np.int64]
 

@@ -22,14 +22,13 @@ from srrag.algo.graph_scores import (
 from srrag.algo.maxsim import take_ragged
 from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.core.grades import counted_as
-from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.hits import SCORE_DECIMALS
 from srrag.graph.name_vectors import NameVectors
 from srrag.index.graph import CODED, TOPICS
 from srrag.index.graph_files import read_array, read_codes, read_ragged
 from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT, Transitions
-from srrag.storage.arrow_file import map_table
-from srrag.storage.mapped_table import MappedTable
+from srrag.storage.mapped_table import MappedTable, map_table
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]

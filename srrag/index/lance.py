@@ -26,8 +26,8 @@ from srrag.index.lance_search import SETTINGS, TABLE, TERMS, LanceDense, lancedb
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import TITLE_WEIGHT, title_texts, with_titles
 from srrag.index.words import MAX_TERM_CHARS, analyzer
-from srrag.storage.arrow_file import save_table
 from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.mapped_table import save_table
 from srrag.storage.read_live import read_live
 
 _LISTS_PER_ROOT = 4

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.ranking import Ranked, rank, tied
+from srrag.core.hits import Ranked, rank, tied
 from srrag.index.parts import Matrix
 from srrag.index.words import WordIndex
-from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import read_json
+from srrag.storage.mapped_table import map_table
 
 SETTINGS = "lance.json"
 TABLE = "windows"

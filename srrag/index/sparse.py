@@ -20,7 +20,7 @@ import pyarrow as pa
 import tantivy
 
 from srrag.core.grades import GRADES, counted_as
-from srrag.core.ranking import Ranked, rank, tied
+from srrag.core.hits import Ranked, rank, tied
 from srrag.core.step import Place, PreviousVersion
 from srrag.index.shard_plan import (
     ShardedBuild,
@@ -32,10 +32,9 @@ from srrag.index.shard_plan import (
 )
 from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
-from srrag.storage.arrow_file import map_table
 from srrag.storage.atomic_write import commit, commit_json
 from srrag.storage.links import link_or_copy
-from srrag.storage.mapped_table import MappedTable
+from srrag.storage.mapped_table import MappedTable, map_table
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 
 _ANALYZER = "srrag_english"

@@ -18,7 +18,7 @@ from srrag.core.standing import COPY, DELETED, grave_first, of_title, of_types
 from srrag.core.step import Build, Place
 from srrag.index.works import find_works, id_columns
 from srrag.storage.atomic_write import read_json, write_parquet
-from srrag.storage.lookup import write_lookup
+from srrag.storage.mapped_table import write_lookup
 from srrag.storage.read_live import read_live
 
 SAYINGS = pa.schema(

@@ -33,7 +33,7 @@ from srrag.index.shard_plan import (
 from srrag.index.titles import TITLE_WEIGHT, with_titles
 from srrag.storage.atomic_write import write_parquet
 from srrag.storage.links import link_or_copy
-from srrag.storage.lookup import Lookup, write_lookup
+from srrag.storage.mapped_table import Lookup, write_lookup
 from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards

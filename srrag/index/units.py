@@ -21,8 +21,7 @@ from srrag.index.shard_plan import (
     regroup,
     write_each,
 )
-from srrag.storage.lookup import Lookup, write_lookup
-from srrag.storage.mapped_table import BATCH_BYTES
+from srrag.storage.mapped_table import BATCH_BYTES, Lookup, write_lookup
 from srrag.storage.read_live import read_live
 from srrag.storage.shards import IndexShard, write_shards
 

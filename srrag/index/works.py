@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.ids import content_id
-from srrag.storage.lookup import id_keys
+from srrag.storage.mapped_table import id_keys
 from srrag.storage.read_live import read_live
 
 _RUN = 5

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import srrag
 from srrag.core.errors import SrragError, UsageError
-from srrag.library.root import DEFAULT, Root
+from srrag.library.root import Root
 from srrag.retrieve.questions import HALF
+from srrag.runner.pipeline_run import DEFAULT
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from srrag.library.root import DEFAULT, Root
+from srrag.library.root import Root
 from srrag.retrieve.passages import FoundPassage
+from srrag.runner.pipeline_run import DEFAULT
 
 if TYPE_CHECKING:
     from langchain_core.retrievers import BaseRetriever as LangChainRetriever

@@ -26,7 +26,7 @@ from srrag.llm.completion import tallied
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
-from srrag.runner.pipeline_run import check_pipeline
+from srrag.runner.pipeline_run import DEFAULT, check_pipeline
 from srrag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from srrag.library.summaries import BuildSummary
     from srrag.synthesis.synthesis import Synthesis
 
-DEFAULT = "hybrid_maxsim"
 BATCH = 64
 """Questions that `answer` runs at a time."""
 

@@ -16,9 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.model.bert import pack_bert
-from srrag.model.encoder import Encoder, model_path
+from srrag.model.encoder import Encoder, check_trained, model_path
 from srrag.model.read_weights import check_device, check_positions, read_weights
-from srrag.model.trained_encoder import check_trained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -12,18 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
 from srrag.algo.folds import question_fold
 from srrag.core.grades import counted_as
-from srrag.core.hits import Offsets, codes, unpack_hits
+from srrag.core.hits import Offsets, best_places, codes, unpack_hits
 from srrag.core.provenance import Fitted
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 from srrag.index.opened import open_sparse
-from srrag.index.token_weights import token_weights as rarity_of
 from srrag.index.tokens import TokenIndex
+from srrag.index.words import token_weights as rarity_of
 from srrag.model.encoder import Encoder
 from srrag.rerank.feature_weights import PACKAGED, FeatureWeights, read_weights_file
 from srrag.rerank.maxsim import (

@@ -12,11 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.best_places import best_places
 from srrag.algo.rrf import rank_scores
 from srrag.core.grades import check_grades, counted_as
-from srrag.core.hits import Ints, Offsets, codes, pack_ranking, unpack_hits
-from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.hits import (
+    SCORE_DECIMALS,
+    Ints,
+    Offsets,
+    best_places,
+    codes,
+    pack_ranking,
+    unpack_hits,
+)
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units

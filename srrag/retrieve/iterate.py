@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
-from srrag.core.degrade import spare
 from srrag.core.hits import codes, pack_ranking, unpack_hits
-from srrag.core.pipeline import TRACE, Pipeline
+from srrag.core.pipeline import TRACE, Pipeline, spare
 from srrag.core.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units

@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.hits import FoundWindows, Offsets
-from srrag.core.ranking import pool
+from srrag.core.hits import FoundWindows, Offsets, pool
 from srrag.core.step import Place
 from srrag.index.opened import open_dense
 from srrag.index.parts import Matrix

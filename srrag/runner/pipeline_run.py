@@ -19,6 +19,9 @@ from srrag.runner.sweep import Sweep, default_resources
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 
+DEFAULT = "hybrid_maxsim"
+"""The pipeline of a question that names none."""
+
 
 @dataclass(frozen=True)
 class PipelineRun:

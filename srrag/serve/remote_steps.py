@@ -14,9 +14,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.hits import FoundWindows, unpack_hits
+from srrag.core.hits import FoundWindows, rank, unpack_hits
 from srrag.core.pipeline import Pipeline
-from srrag.core.ranking import rank
 from srrag.core.step import Function, Place, Step, StepWrapper
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.serve.listeners import audience

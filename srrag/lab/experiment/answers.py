@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from srrag.config.factory import answer_counts
 from srrag.core.errors import UsageError, reading
 from srrag.core.ids import content_id
 from srrag.core.rows import Row
 from srrag.core.step import Place, Step
 from srrag.lab.experiment.bench import Bench, Outcome
 from srrag.lab.experiment.controls import joined, judge_controls, most_evidence, unfit, wanted
-from srrag.lab.experiment.degraded import answer_counts
 from srrag.lab.experiment.in_sample import InSample, split
 from srrag.lab.experiment.judging import judge, judged_in
 from srrag.lab.experiment.nli import unfit_by_votes

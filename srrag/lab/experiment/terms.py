@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srrag.config import factory
+from srrag.config.factory import step_keys
 from srrag.core.errors import UsageError, check_numbers
-from srrag.lab.experiment.degraded import step_keys
 from srrag.lab.experiment.running import Running
 from srrag.lab.measure.references import resource_path
 from srrag.llm.completion import Rules

@@ -26,8 +26,7 @@ from srrag.lab.train.encoder.material import Floats, GoldMaterial, make_material
 from srrag.lab.train.encoder.task import EncoderSettings, EncoderTask
 from srrag.lab.train.encoder.towers import PASSAGE, tower_folders, trained_pooling
 from srrag.model.embed import LoadedEncoder, TokenVectors, load
-from srrag.model.encoder import Encoder
-from srrag.model.trained_encoder import QUERY_TOWER, trained_revision
+from srrag.model.encoder import QUERY_TOWER, Encoder, trained_revision
 from srrag.runner.progress import say
 
 DEPTH = 100

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.algo.best_places import best_places
+from srrag.core.hits import best_places
 from srrag.core.ids import content_id
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import FEATURES, REJECT

@@ -12,7 +12,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from srrag.reading.vocabulary import Matcher, Term
-from srrag.storage.arrow_file import map_table
+from srrag.storage.mapped_table import map_table
 from srrag.storage.mirror import pull_build
 from srrag.systems.ideprag.build_hypergraph import (
     ALIASES,

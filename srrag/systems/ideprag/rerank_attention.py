@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.hits import SCORE_DECIMALS
 from srrag.core.schema import HITS, RANKED_FINDINGS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units

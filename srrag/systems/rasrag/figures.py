@@ -11,7 +11,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from srrag.core.step import Function, Place, Step
-from srrag.storage.arrow_file import map_table
+from srrag.storage.mapped_table import map_table
 from srrag.storage.mirror import pull_build
 
 FIGURES = pa.list_(

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from srrag.algo.ranges import flat_ranges, group_means, top_means
 from srrag.algo.rrf import min_max, rank_scores
-from srrag.core.hits import codes, pack_ranking, unpack_hits
-from srrag.core.ranking import SCORE_DECIMALS
+from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking, unpack_hits
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step

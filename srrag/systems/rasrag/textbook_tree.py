@@ -25,8 +25,7 @@ from srrag.graph.communities import read_communities
 from srrag.graph.layers import read_rows
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
-from srrag.storage.arrow_file import map_table, save_table
-from srrag.storage.lookup import write_lookup
+from srrag.storage.mapped_table import map_table, save_table, write_lookup
 from srrag.storage.read_live import read_live
 
 Floats = npt.NDArray[np.float32]

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.storage.arrow_file import map_table
-from srrag.storage.lookup import Lookup
+from srrag.storage.mapped_table import Lookup, map_table
 from srrag.storage.mirror import pull_build
 from srrag.systems.rasrag.textbook_tree import BTU_VECTORS, BTUS, ROOTS, STUS, TITLE_VECTORS
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from srrag.algo.best_places import best_places
+from srrag.core.hits import best_places
 
 
 def test_the_best_of_each_document_by_hand() -> None:

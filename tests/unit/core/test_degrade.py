@@ -7,18 +7,17 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.record import AnswerRecord, FailedStep, degraded
-from srrag.core.degrade import why
-from srrag.core.pipeline import PipelineSlice
-from srrag.core.step import LLMStep, Place, Step
-from srrag.expand.hyde import WriteHyde
-from srrag.expand.picot_anchors import FindAnchors
-from srrag.lab.experiment.degraded import (
+from srrag.config.factory import (
     answer_counts,
     lost_steps,
     named,
     step_keys,
     support_counts,
 )
+from srrag.core.pipeline import PipelineSlice, why
+from srrag.core.step import LLMStep, Place, Step
+from srrag.expand.hyde import WriteHyde
+from srrag.expand.picot_anchors import FindAnchors
 from srrag.retrieve.questions import question_table
 from srrag.systems.rethinking.rationale import WriteRationale
 from tests.unit.core.test_pipeline import CountLetters

@@ -16,7 +16,7 @@ from srrag.graph.name_vectors import SCALES, VALUES
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.units import BuildUnits
 from srrag.model.embed import quantise_rows
-from srrag.storage.arrow_file import save_table
+from srrag.storage.mapped_table import save_table
 from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
 from tests.unit.index.tables import documents, hashed, row, uid, write
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.core.grades import GRADES, UNGRADED
-from srrag.core.ranking import SCORE_DECIMALS, pool, rank
+from srrag.core.hits import SCORE_DECIMALS, pool, rank
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex

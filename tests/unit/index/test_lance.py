@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from srrag.core.grades import GRADES
-from srrag.core.ranking import Ranked
+from srrag.core.hits import Ranked
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex

@@ -8,7 +8,7 @@ import pytest
 
 from srrag.core.step import Place
 from srrag.index.sparse import SparseIndex
-from srrag.index.token_weights import token_weights
+from srrag.index.words import token_weights
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer

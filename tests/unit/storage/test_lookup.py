@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.storage.lookup import Lookup, id_keys, write_lookup
+from srrag.storage.mapped_table import Lookup, id_keys, write_lookup
 from tests.unit.index.tables import hashed, uid
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.algo.best_places import best_places
 from srrag.algo.betr import GRADES
 from srrag.algo.folds import FOLDS, question_fold
 from srrag.algo.pairwise import (
@@ -20,6 +19,7 @@ from srrag.algo.pairwise import (
     weight_intervals,
 )
 from srrag.algo.rrf import min_max
+from srrag.core.hits import best_places
 from srrag.core.ids import content_id
 
 Floats = npt.NDArray[np.float64]

@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from srrag.core.provenance import KEY
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder.towers import PASSAGE, Towers
-from srrag.model.encoder import Encoder
-from srrag.model.trained_encoder import FACTS, QUERY_TOWER
+from srrag.model.encoder import FACTS, QUERY_TOWER, Encoder
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.sealed_folder import seal
 

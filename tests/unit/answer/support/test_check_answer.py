@@ -12,7 +12,7 @@ import pytest
 from srrag.answer.support.check_answer import CheckAnswer
 from srrag.answer.support.settle_checks import LOST_LEAD, CheckedAnswer
 from srrag.answer.write.cited import ABSTENTION
-from srrag.core.degrade import spare
+from srrag.core.pipeline import spare
 from srrag.core.schema import (
     ANSWER,
     EVIDENCE,
