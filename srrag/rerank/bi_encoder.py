@@ -27,7 +27,7 @@ class RerankBiEncoder(Reranker):
     """Score by `scale` · cos + `late` · MaxSim / tokens + `lexical` · BM25 + `shift`.
 
     Fine ranking without another model: cos compares the sentence vectors, MaxSim is Eq. 15 of
-    sr-rag per token of the question, BM25 is the score in `lexical_hits` (0 where that channel did
+    sr-rag per token of the question, BM25 is the score in `hits_sparse` (0 where that channel did
     not find the window). Terms of weight 0 are not read. The sum is a logit like a cross-encoder's,
     the log odds of relevance, so that grade biases (Eq. 9), margins and floors have the same unit.
 
@@ -44,7 +44,6 @@ class RerankBiEncoder(Reranker):
     late: float = 16.774
     lexical: float = 0.0
     shift: float = -13.613
-    lexical_hits: str = "hits_sparse"
     index: str = "tokens"
 
     def __post_init__(self) -> None:
@@ -68,7 +67,7 @@ class RerankBiEncoder(Reranker):
         """The hits and what the terms are made of."""
         vector = ("query_vector",) if self.scale else ()
         tokens = ("query_tokens", "query_token_scales") if self.late else ()
-        lexical = (self.lexical_hits,) if self.lexical else ()
+        lexical = ("hits_sparse",) if self.lexical else ()
         return (self.hits, *vector, *tokens, *lexical)
 
     def needs(self) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ class RerankBiEncoder(Reranker):
                 tokens = question_tokens(batch, index.dimension)
                 logits += self.late * late_scores(tokens, ids, offsets, index, mean=True)
             if self.lexical:
-                found = unpack_hits(batch[self.lexical_hits])
+                found = unpack_hits(batch["hits_sparse"])
                 logits += self.lexical * channel_scores(ids, offsets, found)
             return logits
 

@@ -43,11 +43,11 @@ class SelectEvidence(Step):
     """Make the evidence block from the final ranking in `hits`.
 
     Table S3: the `k` = 12 best windows, at most `max_per_chunk` = 3 of one chunk. Where fewer
-    are found, or fewer score at least `min_score`, fewer are given; the block is never filled up.
+    are found, fewer are given; the block is never filled up.
 
-    Soft quota: where fewer than `quota` windows of `quota_grade` made the block, the best one
-    outside takes the place of the last of another grade, if it scores at most `quota_margin` less;
-    never below `min_score`. The paper does not say how large the margin is. The default is the span
+    Soft quota: where fewer than `quota` windows of grade A made the block, the best one
+    outside takes the place of the last of another grade, if it scores at most `quota_margin` less.
+    The paper does not say how large the margin is. The default is the span
     u_A − u_E of Table 1, the most that a grade can weigh. It is a difference of logits, so leave
     `quota` at 0 with other scores (rank fusion, blends).
 
@@ -69,9 +69,7 @@ class SelectEvidence(Step):
 
     k: int = 12
     max_per_chunk: int = 3
-    min_score: float | None = None
     quota: int = 0
-    quota_grade: str = "A"
     quota_margin: float = 0.5151
     units: str = "units"
     standing: str = "standing"
@@ -83,8 +81,8 @@ class SelectEvidence(Step):
             raise ValueError("k and max_per_chunk must be at least 1")
         if not 0 <= self.quota <= self.k:
             raise ValueError(f"quota is {self.quota}: at least 0 and at most k = {self.k}")
-        if self.quota_grade not in tuple("ABCDE") or not self.quota_margin >= 0:
-            raise ValueError("quota_grade is a letter of A to E, quota_margin at least 0")
+        if not self.quota_margin >= 0:
+            raise ValueError("quota_margin is at least 0")
         if self.status not in ("hide", "show"):
             raise ValueError(f"status is {self.status!r}: it can be 'hide' or 'show'")
 
@@ -131,11 +129,8 @@ class SelectEvidence(Step):
 
     def _taken(self, hits: Sequence[Hit]) -> list[Hit]:
         """The hits, best first, that make the block."""
-        good = [hit for hit in hits if self.min_score is None or hit.score >= self.min_score]
-        pool = limit(good, self.max_per_chunk)
-        return fill_quota(
-            pool[: self.k], pool[self.k :], self.quota_grade, self.quota, self.quota_margin
-        )
+        pool = limit(hits, self.max_per_chunk)
+        return fill_quota(pool[: self.k], pool[self.k :], self.quota, self.quota_margin)
 
 
 def limit(hits: Sequence[Hit], max_per_chunk: int) -> list[Hit]:
@@ -149,20 +144,18 @@ def limit(hits: Sequence[Hit], max_per_chunk: int) -> list[Hit]:
     return kept
 
 
-def fill_quota(
-    block: Sequence[Hit], others: Sequence[Hit], grade: str, quota: int, margin: float
-) -> list[Hit]:
-    """Fill the quota of a block, best first, with the best of the `others` that have the grade.
+def fill_quota(block: Sequence[Hit], others: Sequence[Hit], quota: int, margin: float) -> list[Hit]:
+    """Fill the quota of a block, best first, with the best of the `others` that are of grade A.
 
     Each replaces the last one of another grade and goes to the end, unless it scores more than
     `margin` below the one that it would replace.
     """
     block = [*block]
     for hit in others:
-        if sum(each.grade == grade for each in block) >= quota:
+        if sum(each.grade == "A" for each in block) >= quota:
             break
-        if hit.grade == grade:
-            last = max(n for n, each in enumerate(block) if each.grade != grade)
+        if hit.grade == "A":
+            last = max(n for n, each in enumerate(block) if each.grade != "A")
             if hit.score < block[last].score - margin:
                 break
             block = [*block[:last], *block[last + 1 :], hit]

@@ -33,6 +33,9 @@ PACKAGED = "sentence_weights.json"
 LEAST_SCORE = 0.01
 ON_QUESTION = 0.8
 """Share of the best passage's coverage from which a guideline is on the question."""
+MIN_SENTENCE_COVERAGE = 0.05
+REDUNDANCY = 0.6
+"""Two sentences that share this much of their words (Jaccard) say the same."""
 GUIDELINE_LEADS = 1.25
 """What another sentence must score times a guideline's on the question to lead before it: a stated
 preference, as no public set holds guidelines to fit it on."""
@@ -93,7 +96,7 @@ class ExtractRule:
     A term's weight is log(1 + n / (df + 0.5)) over the n sentences of the evidence block; the
     coverage of a text is the share of the question's weight that its terms carry, so that words
     which no evidence holds count most. Below `min_coverage` of the best passage, or without a
-    sentence of `min_sentence_coverage`, there is no answer. A sentence scores by the learned
+    sentence of MIN_SENTENCE_COVERAGE, there is no answer. A sentence scores by the learned
     weights of `sentence_features`, times the weights of its grade and its passage. The lead is the
     sentence with the best score, where scores of papers other than the first passage's are
     multiplied by `other_document`; guidelines that cover the question as well as the best passage
@@ -108,10 +111,8 @@ class ExtractRule:
 
     max_sentences: int = 5
     min_coverage: float = 0.4
-    min_sentence_coverage: float = 0.05
     other_document: float = 0.3
     keep: float = 0.5
-    redundancy: float = 0.6
     lead_covers: float = 0.8
 
     def __call__(self, question: str, passages: Sequence[Passage]) -> Extract:
@@ -120,7 +121,7 @@ class ExtractRule:
         effect = _EFFECT.search(question) is not None
         found = candidates(passages)
         asked = _asked(question, passages, found)
-        usable = asked.own >= self.min_sentence_coverage
+        usable = asked.own >= MIN_SENTENCE_COVERAGE
         for i in np.flatnonzero(usable):
             usable[i] = _finds(found[i], passages, effect)
         if asked.coverage < self.min_coverage or not usable.any():
@@ -195,7 +196,7 @@ class ExtractRule:
     def _repeats(self, one: Candidate, other: Candidate) -> bool:
         """Whether one quote holds the other, or they share most of their words (Jaccard)."""
         within = one.core in other.text or other.core in one.text
-        return within or _jaccard(one.stems, other.stems) >= self.redundancy
+        return within or _jaccard(one.stems, other.stems) >= REDUNDANCY
 
 
 def _read(question: str, passages: Sequence[Passage]) -> str:

@@ -16,7 +16,7 @@ from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text
 
 RELEVANCY = Metric("answer_relevancy", "a question")
-MAX_QUESTIONS = 8
+NUM_QUESTIONS = 3
 
 
 class Guesses(Answer):
@@ -32,7 +32,7 @@ class Guesses(Answer):
 
     questions: Annotated[
         list[Annotated[str, Text(30, "one question")]],
-        Items(MAX_QUESTIONS, "questions that the answer settles", "it settles nothing"),
+        Items(NUM_QUESTIONS, "questions that the answer settles", "it settles nothing"),
     ]
     committal: Annotated[
         bool,
@@ -56,17 +56,6 @@ class GuessQuestions(Preparation):
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     file: ClassVar[PromptFile] = PROMPT
 
-    num_questions: int = 3
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a number of questions that no answer can hold."""
-        if not 1 <= self.num_questions <= MAX_QUESTIONS:
-            raise ValueError(f"num_questions is {self.num_questions}: 1 to {MAX_QUESTIONS} work")
-
-    def limits(self) -> dict[str, int]:
-        """So many questions."""
-        return {"Guesses.questions": self.num_questions}
-
     def user(self, case: Case) -> str | None:
         """The answer, if it claims something."""
         silent = case["missing"] or case["abstained"]
@@ -75,12 +64,12 @@ class GuessQuestions(Preparation):
     def rule(self, case: Case) -> Guesses:
         """The first sentences of the answer."""
         texts = [each["text"] for each in case["sentences"]] or [case["answer"]]
-        shown = [text for text in texts if text.strip()][: self.num_questions]
+        shown = [text for text in texts if text.strip()][:NUM_QUESTIONS]
         return Guesses(questions=shown, committal=True)
 
     def take(self, case: Case, said: Any, lost: str) -> dict[str, Any]:
         """The questions; none of an answer that evades."""
-        guesses = said.questions[: self.num_questions] if said and said.committal else []
+        guesses = said.questions[:NUM_QUESTIONS] if said and said.committal else []
         return {"guesses": guesses, "guesses_fault": lost}
 
 

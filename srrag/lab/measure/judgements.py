@@ -328,17 +328,11 @@ class Preparation(_Asking):
         """Return the fault of an answer that fits its schema."""
         return None
 
-    def limits(self) -> dict[str, int]:
-        """Limits of fields that this step is set to, which its prompt names by field as well."""
-        return {}
-
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """A prompt for each case with something to ask."""
         schema = self.file.schema
         assert schema is not None
-        limits = self.limits()
-        names = {name.rpartition(".")[2]: most for name, most in limits.items()}
-        system = self.file.system(limits, (), **names)
+        system = self.file.system()
         return [
             Prompt(row, "", system, user, schema, max_tokens=most_tokens(schema))
             for row, case in enumerate(self._rows(batch))

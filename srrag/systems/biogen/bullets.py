@@ -46,8 +46,7 @@ class SelectBullets(Step):
     first. Relevance is the mean cosine with the question and each text of the column `versions` by
     TF-IDF, fitted on this question's bullets and queries (`tfidf`, the paper); the document's place
     in the ranking, which falls from 1 to 0 over `n` documents (`rank`: in that order, without MMR);
-    or `rank_weight` of the place and the rest of TF-IDF (`both`). `shortlist` keeps the most
-    relevant ones before MMR, null for all; `n` is not published.
+    or `rank_weight` of the place and the rest of TF-IDF (`both`). `n` is not published.
     """
 
     version: ClassVar[int] = 2
@@ -60,7 +59,6 @@ class SelectBullets(Step):
     words: int = MAX_BULLET_WORDS
     diversity: float = 0.75
     rank_weight: float = 0.75
-    shortlist: int | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown relevance or a number that leaves nothing."""
@@ -69,8 +67,6 @@ class SelectBullets(Step):
             raise ValueError(f"relevance is {self.relevance!r}: it can be {known}")
         if min(self.n, self.per_document, self.words) < 1:
             raise ValueError("n, per_document and words must be at least 1")
-        if self.shortlist is not None and self.shortlist < 1:
-            raise ValueError(f"shortlist is {self.shortlist}: a number of bullets, or null")
         if not 0.0 <= self.diversity <= 1.0:
             raise ValueError(f"diversity is {self.diversity}: the weight of relevance, 0 to 1")
         if not 0.0 <= self.rank_weight <= 1.0:
@@ -130,11 +126,7 @@ class SelectBullets(Step):
         worth: Floats = cosines(own, asked).mean(axis=1)
         if self.relevance == "both":
             worth = self.rank_weight * by_rank + (1.0 - self.rank_weight) * worth
-        some = np.arange(len(bullets))
-        if self.shortlist is not None:
-            some = np.sort(np.argsort(-np.round(worth, 9), kind="stable")[: self.shortlist])
-        chosen = mmr(worth[some], cosines(own[some], own[some]), self.n, self.diversity)
-        return some[chosen].tolist(), worth
+        return mmr(worth, cosines(own, own), self.n, self.diversity).tolist(), worth
 
 
 def as_evidence(document: Row, bullet: Bullet, worth: float) -> dict[str, Any]:

@@ -88,10 +88,15 @@ def test_text_that_speaks_to_a_model_or_grades_itself_gains_nothing() -> None:
 
 def test_no_more_sentences_than_asked_for() -> None:
     many = [
-        passage(f"Balance training reduces recurrent ankle sprains in athletes of {word}.")
-        for word in ("Rome one six", "Oslo two seven", "Bern three eight", "Kiev four nine")
+        passage(f"Balance training reduces recurrent ankle sprains in {word}.")
+        for word in (
+            "athletes",
+            "elderly people who fell at home",
+            "soldiers of Bern barracks",
+            "dancers after an injury",
+        )
     ]
-    assert len(ExtractRule(max_sentences=2, redundancy=0.9)(QUESTION, many).choices) == 2
+    assert len(ExtractRule(max_sentences=2)(QUESTION, many).choices) == 2
 
 
 def test_markup_and_orders_are_no_statements() -> None:

@@ -66,10 +66,6 @@ def test_both_weighs_rank_and_words() -> None:
     assert texts_of(chosen(*TEXTS, rank_weight=1.0, diversity=1.0)) == TEXTS
 
 
-def test_a_shortlist_is_of_the_most_relevant() -> None:
-    assert set(texts_of(chosen(*TEXTS, relevance="tfidf", shortlist=2))) == {TEXTS[1], TEXTS[2]}
-
-
 def test_bullets_are_cut_and_few_a_document() -> None:
     text = " ".join(
         f"Sentence {name} speaks of zinc and colds." for name in ("one", "two", "three")
@@ -118,7 +114,6 @@ def test_fragments_and_repetitions_are_left_out() -> None:
         ({"relevance": "bm25"}, "relevance"),
         ({"n": 0}, "at least 1"),
         ({"words": 0}, "at least 1"),
-        ({"shortlist": 0}, "shortlist"),
         ({"diversity": 1.5}, "diversity"),
         ({"rank_weight": -0.1}, "rank_weight"),
     ],
