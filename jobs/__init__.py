@@ -19,7 +19,7 @@ JOBS = {
     "mcp": "let an assistant search and cite (Model Context Protocol)",
     "evaluate": "score a pipeline or the rules on a benchmark",
     "sweep": "many configurations over shared stages; one table",
-    "report": "results as one page, Markdown and plots",
+    "report": "results as one page that works offline",
     "review": "expert review sheets, and figures from filled ones",
     "make_benchmark": "questions, gold windows and answers from a build",
     "organize": "communities of a graph that another tool made",

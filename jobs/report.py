@@ -1,4 +1,4 @@
-"""`srrag report`: results as one page that works offline, as Markdown and plots."""
+"""`srrag report`: results as one page that works offline."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         config["out"] = None  # wrong usage leaves no trace
         raise UsageError(str(error)) from error
     out = Path(config["out"])
-    files = write_report(results, sections, str(config["title"]), out)
-    say(f"{out / 'report.html'}")
+    page = write_report(results, sections, str(config["title"]), out)
+    say(str(page))
     summary: dict[str, Any] = {
         "rows": len(results.rows),
         "failed_rows": [row.name for row in results.rows if row.state == "failed"],
         "questions_shown": sum(len(d.shown) for s in sections for d in s.drilldowns),
-        "html_bytes": (out / "report.html").stat().st_size,
-        "files": files,
+        "html_bytes": page.stat().st_size,
         "out": str(out),
     }
     summary["seconds"] = round(time.perf_counter() - started, 3)

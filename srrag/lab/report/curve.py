@@ -6,9 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-
-from matplotlib.figure import Figure as Canvas
 
 from srrag.lab.report.breakdown import Stratum
 from srrag.lab.report.forest import scale
@@ -179,29 +176,3 @@ def _points(
         f"{left + width * curve.across(x):.1f},{top + height * (1 - curve.at(y)):.1f}"
         for x, y in pairs
     )
-
-
-def draw_curve(plot: Curve, path: Path) -> None:
-    """Write a curve as PNG whose bytes depend on the figures alone."""
-    figure = Canvas(figsize=(5.6, 3.2), dpi=160, layout="constrained")
-    axes = figure.add_subplot()
-    for number, line in enumerate(plot.lines):
-        colour = COLOURS[number % len(COLOURS)]
-        xs = [plot.across(point.x) for point in line.points]
-        name = line.name.replace("$", r"\$")
-        axes.plot(xs, [point.value for point in line.points], "o-", color=colour, label=name, ms=4)
-        banded = [point for point in line.points if point.low is not None]
-        if len(banded) == len(line.points):
-            lows, highs = ([getattr(p, end) for p in banded] for end in ("low", "high"))
-            axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
-    for name, value in plot.references:
-        axes.axhline(value, color="#8a9099", linewidth=0.9, linestyle=(0, (3, 3)), label=name)
-    axes.set_xticks([plot.across(x) for x in plot.xs], [f"{x:g}" for x in plot.xs])
-    axes.set_yticks(plot.ticks)
-    axes.set_ylim(plot.low, plot.high)
-    axes.set_xlabel(plot.key)
-    axes.set_title(plot.title, loc="left", fontsize=10)
-    axes.legend(fontsize=7, frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    figure.savefig(path, format="png", metadata={"Software": None})

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from srrag.lab.report.row import Row
@@ -76,36 +74,3 @@ def _mark(bench: BenchmarkView, row: Row, column: Column) -> ForestMark:
         return ForestMark(label, None, None, None, "", baseline)
     significant = mark_of(row.difference.get(column.name), column.lower)
     return ForestMark(label, figure.value, figure.low, figure.high, significant, baseline)
-
-
-def draw(plot: Forest, path: Path) -> None:
-    """Write a plot as PNG whose bytes depend on the figures alone."""
-    figure = Canvas(figsize=(5.6, 0.9 + 0.3 * len(plot.marks)), dpi=160, layout="constrained")
-    axes = figure.add_subplot()
-    for place, mark in enumerate(plot.marks):
-        if mark.value is None:
-            axes.text(plot.low, place, " –", va="center", color=GREY)
-            continue
-        if mark.low is not None and mark.high is not None:
-            axes.hlines(place, mark.low, mark.high, color=INK, linewidth=1.4)
-        fill = INK if mark.significant or mark.is_baseline else "white"
-        shape = "s" if mark.is_baseline else "o"
-        axes.plot(
-            mark.value, place, shape, color=INK, markerfacecolor=fill, markersize=5.5, clip_on=False
-        )
-    if plot.baseline is not None:
-        axes.axvline(plot.baseline, color=GREY, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
-    axes.set_yticks(range(len(plot.marks)), [_label(mark) for mark in plot.marks])
-    axes.set_ylim(len(plot.marks) - 0.5, -0.5)
-    axes.set_xlim(plot.low, plot.high)
-    axes.set_xticks(plot.ticks)
-    axes.set_title(plot.metric.title, loc="left", fontsize=10)
-    axes.tick_params(length=0, labelsize=9)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    figure.savefig(path, format="png", metadata={"Software": None})
-
-
-def _label(mark: ForestMark) -> str:
-    """Return the axis label of a system, with dollar signs escaped from math text."""
-    return f"{mark.label} {mark.significant}".rstrip().replace("$", r"\$")

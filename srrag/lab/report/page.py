@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from markupsafe import Markup
 
 from srrag.core.grades import STUDIES
 from srrag.core.html import policy, templates
-from srrag.lab.report import markdown
-from srrag.lab.report.curve import COLOURS, DASHES, draw_curve
+from srrag.lab.report.curve import COLOURS, DASHES
 from srrag.lab.report.drilldown import Drilldown
-from srrag.lab.report.forest import draw
 from srrag.lab.report.results import Results
 from srrag.lab.report.section import BenchmarkSection, common_versions
 from srrag.lab.report.view import COSTS
@@ -102,33 +100,14 @@ def _pretty(value: Any) -> str:
 
 def write_report(
     results: Results, sections: Sequence[BenchmarkSection], title: str, out: Path
-) -> list[str]:
-    """Write the page, the Markdown and the plots; returns the names of the files."""
-    plots: dict[tuple[str, str], str] = {}
-    for each in sections:
-        for forest in each.forests:
-            name = f"plots/{_slug(each.bench.name)}-{_slug(forest.metric.name)}.png"
-            plots[each.bench.name, forest.metric.name] = name
-            commit(out / name, partial(draw, forest))
-        for curve in each.curves:
-            metric = curve.named
-            name = f"plots/{_slug(each.bench.name)}-{_slug(metric)}.png"
-            plots[each.bench.name, metric] = name
-            commit(out / name, partial(draw_curve, curve))
-    summary = f"{_counted(results, sections)} Made from {results.folder}."
-    texts = {
-        "report.html": render(title, summary, sections),
-        "report.md": markdown.render(title, summary, sections, plots),
-    }
-    for name, text in texts.items():
-        commit(out / name, lambda path, text=text: path.write_text(text, "utf-8"))  # type: ignore[misc]
-    return [*texts, *plots.values()]
+) -> Path:
+    """Write the page; returns its path."""
+    text = render(title, f"{_counted(results, sections)} Made from {results.folder}.", sections)
+    path = out / "report.html"
+    commit(path, lambda part: part.write_text(text, "utf-8"))
+    return path
 
 
 def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
     rows, benchmarks = len(results.rows), len(sections)
     return f"{rows} row{'s' * (rows != 1)} on {benchmarks} benchmark{'s' * (benchmarks != 1)}."
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "all"

@@ -1,4 +1,4 @@
-"""The section of a report on one benchmark, computed once for the page and Markdown."""
+"""The section of a report on one benchmark, computed once for the page."""
 
 from __future__ import annotations
 

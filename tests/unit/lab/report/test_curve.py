@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from srrag.core.figures import Figure
 from srrag.lab.report.breakdown import Stratum
-from srrag.lab.report.curve import curves, draw_curve, group_curves
+from srrag.lab.report.curve import curves, group_curves
 from srrag.lab.report.row import Row
 from srrag.lab.report.view import BenchmarkView, benches
 from tests.unit.lab.report.toy_results import HOSTILE
@@ -61,14 +60,6 @@ def test_settings_stand_by_their_logarithm_and_bands_go_round() -> None:
 def test_rows_without_a_number_make_no_curve() -> None:
     (bench,) = benches([row("a", 0.3, "pipeline=bm25"), row("b", 0.4, "pipeline=dense")])
     assert curves(bench) == ()
-
-
-def test_the_same_figures_are_the_same_bytes(tmp_path: Path) -> None:
-    (plot,) = curves(toy())
-    draw_curve(plot, tmp_path / "a.png")
-    draw_curve(plot, tmp_path / "b.png")
-    content = (tmp_path / "a.png").read_bytes()
-    assert content.startswith(b"\x89PNG") and content == (tmp_path / "b.png").read_bytes()
 
 
 def test_a_page_with_curves_is_valid_and_escapes_names() -> None:
