@@ -127,7 +127,7 @@ class TrainFilterJob:
         write_card(folder, card(self.base, decision, stated))
         if place == choice.best:
             curve = trained.result["curve"]
-            write_figures(self.out, given.test, found, given.test_cosines, curves, decision, curve)
+            write_figures(self.out, given.test, found, given.test_cosines, decision, curve)
         return stated
 
     def _summary(

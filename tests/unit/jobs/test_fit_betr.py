@@ -30,7 +30,7 @@ def test_a_file_of_pairs(pairs: Path) -> None:
     out = pairs.parent / "betr"
     assert summary["out"] == str(out)
     assert {path.name for path in out.iterdir()} >= {
-        "betr.json", "draws.parquet", "split.parquet", "table1.md", "curve.png", "grades.png",
+        "betr.json", "draws.parquet", "split.parquet", "table1.md", "curve.json",
     }  # fmt: skip
     stated = json.loads((out / "betr.json").read_text())
     assert summary["u"] == stated["parameters"]["u"]
@@ -52,7 +52,7 @@ def test_a_file_of_pairs(pairs: Path) -> None:
 def test_a_run_is_repeated_to_the_bit(pairs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         fitted(f"train.pairs={pairs}", f"out={tmp_path / name}")
-    for name in ("betr.json", "draws.parquet", "curve.png", "grades.png", "table1.md"):
+    for name in ("betr.json", "draws.parquet", "curve.json", "table1.md"):
         one, two = (tmp_path / run / name for run in ("one", "two"))
         assert one.read_bytes() == two.read_bytes(), name
 

@@ -45,7 +45,7 @@ def test_learns_judges_and_is_evaluated_to_the_same_figures(encoder: Path, data:
     out = data.parent / "root" / "jobs" / "train_filter"
     assert summary["out"] == str(out)
     assert {path.name for path in out.iterdir()} >= {
-        "model", "state", "predictions.parquet", "curve.png", "reliability.png", "tradeoff.png",
+        "model", "state", "predictions.parquet", "curve.json",
     }  # fmt: skip
     assert {path.name for path in (out / "model").iterdir()} == {
         "README.md", "config.json", "filter.json", "manifest.json", "model.safetensors",

@@ -1,4 +1,4 @@
-"""Write the results of a fit of BETR: betr.json, the draws, Table 1 and the figures."""
+"""Write the results of a fit of BETR: betr.json, the draws, Table 1 and the losses by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from srrag.algo.betr import GRADES, biases
 from srrag.core.ids import file_sha256
 from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, by_grade
-from srrag.lab.train.plots import plot_biases, plot_curve
 from srrag.storage.atomic_write import commit, commit_json
 
 
@@ -31,8 +30,7 @@ def write_report(
     commit(draws, lambda path: pq.write_table(draws_table(certain), path))
     commit(out / "split.parquet", lambda path: pq.write_table(split, path))
     commit(out / "table1.md", lambda path: _write(path, table_1(fit, certain)))
-    commit(out / "curve.png", lambda path: plot_curve(path, curve))
-    commit(out / "grades.png", lambda path: plot_biases(path, fit, certain))
+    commit_json(out / "curve.json", list(curve))
     stated = {
         **betr_json(fit, certain, settings),
         "draws": {"file": draws.name, "sha256": file_sha256(draws)},

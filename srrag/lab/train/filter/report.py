@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from srrag.lab.train.filter.decide import TradeOff
 from srrag.lab.train.filter.pairs import JudgedPairs
-from srrag.lab.train.plots import plot_curve, plot_reliability, plot_trade_off
 from srrag.model.filter import (
     FACTS,
     Base,
@@ -62,11 +60,10 @@ def write_figures(
     pairs: JudgedPairs,
     probabilities: Floats,
     cosines: Floats,
-    curves: Mapping[str, TradeOff],
     decision: Decision,
     training: list[dict[str, float]],
 ) -> None:
-    """Write each judged pair with its probability, and the three figures."""
+    """Write each judged pair with its probability, and the losses by epoch."""
     table = pa.table(
         {
             "query_id": pairs.query_ids,
@@ -79,13 +76,7 @@ def write_figures(
         }
     )
     commit(out / "predictions.parquet", lambda path: pq.write_table(table, path))
-    commit(out / "curve.png", lambda path: plot_curve(path, training))
-    commit(
-        out / "reliability.png", lambda path: plot_reliability(path, pairs.labels, probabilities)
-    )
-    commit(
-        out / "tradeoff.png", lambda path: plot_trade_off(path, curves, decision.answer_threshold)
-    )
+    commit_json(out / "curve.json", training)
 
 
 def card(base: Base, decision: Decision, stated: Mapping[str, Any]) -> str:
