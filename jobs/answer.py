@@ -8,12 +8,13 @@ from typing import Any
 
 from srrag.answer.record import AnswerRecord
 from srrag.config import factory
-from srrag.config.factory import lost_steps, step_keys, support_counts
+from srrag.config.factory import step_keys
 from srrag.core.errors import UsageError
 from srrag.core.formats import biogen, read_queries, write_lines, write_run
 from srrag.core.hits import unpack_hits
 from srrag.core.schema import STATES
 from srrag.core.units import open_units
+from srrag.lab.experiment.answers import lost_steps, support_counts
 from srrag.lab.experiment.estimate import estimate
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say

@@ -44,7 +44,7 @@ from perf.drawn_corpus import (
 from perf.scale_stages import replaced
 from perf.update import Names, drawn_names
 from srrag.algo.maxsim import maxsim
-from srrag.core.bind import bind
+from srrag.core.pipeline import bind
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Place
 from srrag.core.units import Units

@@ -34,7 +34,7 @@ import psutil
 from perf.autoscaling import Record, drive
 from perf.ticker import every
 from srrag.config.compose import configure
-from srrag.core.bind import build_version
+from srrag.core.pipeline import build_version
 from srrag.lab.measure.references import resource_path
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, served

@@ -7,9 +7,10 @@ that row; the others go on.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.errors import UsageError
 from srrag.core.isolate import isolated
 from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column
-from srrag.core.spec import place_field
-from srrag.core.step import Function, LLMStep, Place, Step, bare, within
+from srrag.core.spec import fingerprint, place_field
+from srrag.core.step import OPTIONAL, Function, LLMStep, Place, Step, bare, within
 from srrag.llm.completion import one_line
+from srrag.storage.manifest import check_files
+from srrag.storage.mirror import store_at
+from srrag.storage.store import Store
 
 KEYS = {
     "truncated": "max_tokens",
@@ -354,3 +359,34 @@ def _without_rows(step: Step, table: pa.Table) -> pa.Table:
     for item in added(step):
         empty = empty.append_column(item, pa.array([], item.type))
     return empty
+
+
+def build_version(store: Store, build: str) -> str:
+    """Hash a build's content: the fingerprints of its stages and the hashes of their files."""
+    return fingerprint(store.contents(build))
+
+
+def bind(store: Store, build: str, needs: Iterable[str], at: Place) -> Place:
+    """Return the place with the artifacts of a build, whose needed stages are all there.
+
+    On a local disk it checks the files of these stages now, on an object store once a step opens
+    them. Raises ValueError that names a stage which is not built, or a damaged file; for the graph
+    with the command that makes it.
+    """
+    artifacts = store.artifacts(build)
+    for stage in dict.fromkeys(needs):
+        if stage not in artifacts:
+            if stage in OPTIONAL:
+                continue
+            if stage == "graph":
+                raise UsageError(without_graph(store, build))
+            raise ValueError(f"pipeline: stage {stage!r} is not in build {build!r}")
+        if store_at(store.root) is None:
+            check_files(artifacts[stage])
+    return replace(at, artifacts=artifacts, root=store.root)
+
+
+def without_graph(store: Store, build: str) -> str:
+    """What to say of a build without a graph: the command that made it makes the graph as well."""
+    command = re.sub(r" plan=\S+", "", store.read_pointer(build)["command"])
+    return f"build {build!r} of root={store} has no graph; `{command} plan=graph` adds it"

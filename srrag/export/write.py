@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
 
-from srrag.core.bind import without_graph
 from srrag.core.errors import UsageError
 from srrag.core.formats import write_run
 from srrag.core.hits import unpack_hits
+from srrag.core.pipeline import without_graph
 from srrag.core.units import Units
 from srrag.export.graph import GRADE_COLUMNS, Graph, open_graph
 from srrag.export.graphrag import write_graphrag

@@ -13,9 +13,9 @@ from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord
 from srrag.answer.text import LEFT_OUT, beside
 from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in, uncited_of
-from srrag.core.bind import build_version
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
+from srrag.core.pipeline import build_version
 from srrag.core.step import Place
 from srrag.core.units import open_units
 from srrag.engine.stream import listening

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.core.bind import bind
-from srrag.core.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline, bind
 from srrag.core.spec import canonical, spec
 from srrag.core.step import Place, within
 from srrag.llm.completion import Usage

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.bind import bind
-from srrag.core.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline, bind
 from srrag.core.schema import QUESTIONS
 from srrag.core.stage import Resources, Stage
 from srrag.core.step import Place, Step

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srrag.core.bind import build_version
+from srrag.core.pipeline import build_version
 from srrag.engine.base import Model
 from srrag.engine.call import Opener
 from srrag.llm.completion import one_line

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from srrag.algo.maxsim import maxsim
 from srrag.answer.write.streaming import checked_in, uncited_of
-from srrag.core.bind import bind, build_version
-from srrag.core.pipeline import Pipeline
+from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
 from srrag.core.step import Function, Place, within
 from srrag.core.units import Units, open_units

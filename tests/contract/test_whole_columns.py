@@ -41,8 +41,8 @@ WHOLE_GRAPH = {
 }  # fmt: skip
 """Communities, tree and graph index are found in one process, and end at some 53 million names."""
 WHOLE_EXPORT = {
-    "export/graph.py": 2, "export/graphrag.py": 5, "export/pairs.py": 1, "export/titles.py": 1,
-    "export/topics.py": 1, "export/youtu.py": 1,
+    "export/graph.py": 3, "export/graphrag.py": 6, "export/titles.py": 1,
+    "export/youtu.py": 1,
 }  # fmt: skip
 """An export holds the ids of what it exports, of the whole graph unless some is chosen."""
 OF_A_BOOK = {

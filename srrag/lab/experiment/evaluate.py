@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from srrag.core.errors import UsageError
-from srrag.core.figures import Figure
+import numpy as np
+
+from srrag.core.errors import UsageError, reading
+from srrag.core.figures import Figure, printed
+from srrag.core.provenance import Fitted, overlap
 from srrag.lab.experiment.bench import Bench
 from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.estimate import estimate
-from srrag.lab.experiment.filter import evaluate_filter
 from srrag.lab.experiment.nli import evaluate_nli
 from srrag.lab.experiment.preference import evaluate_preference
 from srrag.lab.experiment.read_bench import SYSTEMS, read_bench, read_bench_answers
@@ -22,7 +25,62 @@ from srrag.lab.experiment.terms import Terms
 from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
 from srrag.lab.measure.chance import readable_chance
 from srrag.lab.measure.scores import by_group
+from srrag.lab.train.filter.judge import Scored, judge
+from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
+from srrag.model.filter import load_filter
 from srrag.runner.progress import say
+
+
+def evaluate_filter(terms: Terms) -> dict[str, Any]:
+    """Judge every pair of the file at the threshold that the filter in `bench.model` stores.
+
+    Pairs of questions that it was fitted on are left out unless in_sample=allow.
+    """
+    path, folder = terms.path, Path(terms.bench["model"])
+    if not folder.is_dir():
+        raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
+    with reading(path):
+        pairs = read_judged(path)
+    if not 0 < pairs.labels.sum() < len(pairs):
+        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
+    loaded = load_filter(folder, terms.running.place.device)
+    pairs, seen = _unseen(terms.in_sample, path, pairs, loaded.facts.fitted)
+    threshold = loaded.facts.decision.threshold
+    probabilities = loaded.probabilities(pairs.questions, pairs.passages)
+    found = judge(Scored(pairs, probabilities, threshold), terms.resamples)
+    for name, each in found["metrics"].items():
+        say(f"  {name:<10}{printed(each)}")
+    return {
+        **found,
+        "in_sample_pairs": seen,
+        "threshold": threshold,
+        "model": str(folder),
+        "revision": loaded.revision,
+    }
+
+
+def _unseen(
+    in_sample: str, path: Path, pairs: JudgedPairs, fitted: Fitted
+) -> tuple[JudgedPairs, int]:
+    """Leave out pairs of questions that the filter was fitted on, and count them.
+
+    Raises UsageError if no others are left to tell apart.
+    """
+    places = overlap(fitted, pairs.questions).questions
+    if not fitted.known:
+        say("not known what it was fitted on: evidence filter")
+    if not places:
+        return pairs, 0
+    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {in_sample}")
+    if in_sample == "allow":
+        return pairs, len(places)
+    keep = np.ones(len(pairs), bool)
+    keep[list(places)] = False
+    kept = pairs.select(keep)
+    if not 0 < kept.labels.sum() < len(kept):
+        raise UsageError(f"{path}: the filter was fitted on these questions (in_sample=allow)")
+    return kept, len(places)
+
 
 RANKING = "ranking"
 """The heading of the ranking's figures among those of judges."""
@@ -84,9 +142,9 @@ def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterato
     judges = summary.get("judges", {})
     judged = {name for names in judges.values() for name in names}
     ranked = [name for name in figures if name not in judged]
-    for judge, names in ({RANKING: ranked} | judges if ranked else judges).items():
+    for title, names in ({RANKING: ranked} | judges if ranked else judges).items():
         if judges:
-            yield f"  {judge}"
+            yield f"  {title}"
         for name in names:
             told = summary.get("unfit", {}).get(name)
             yield line(name, figures[name]) + (f"   {told}" if told else "")

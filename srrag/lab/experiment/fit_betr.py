@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from srrag.algo.betr import query_losses
+from srrag.algo.betr import GRADES, biases, query_losses
 from srrag.algo.intervals import bootstrap_interval
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
+from srrag.core.ids import file_sha256
 from srrag.core.provenance import KEY, fitted_on, unknown
 from srrag.core.spec import fingerprint
 from srrag.lab.train.betr.fit import (
@@ -24,16 +27,152 @@ from srrag.lab.train.betr.fit import (
     BetrTask,
     Certainty,
     Fit,
+    by_grade,
     certainty,
     run_plain,
     run_task,
+    split_queries,
 )
 from srrag.lab.train.betr.pair_file import PairFile, contradictions, read_pairs
 from srrag.lab.train.betr.pairs import Origin
-from srrag.lab.train.betr.report import table_1, write_report
-from srrag.lab.train.betr.select import FitOutcome, Fitter, choose_and_fit
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
+from srrag.storage.atomic_write import commit, commit_json
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Runs fits: many candidates at once, or one."""
+
+    compare: Callable[[Sequence[BetrTask]], list[Fit]]
+    fit: Callable[[BetrTask], Fit]
+
+
+@dataclass(frozen=True)
+class FitOutcome:
+    """The chosen settings, fitted to all queries, and the split that they were chosen on."""
+
+    settings: BetrSettings
+    fit: Fit
+    training: npt.NDArray[np.bool_]
+    """By query index: whether the query was in the training split."""
+    held_out: Fit | None = None
+    """The chosen fit to the training queries alone; None without validation."""
+    compared: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+def choose_and_fit(file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter) -> FitOutcome:
+    """Compare the tasks on the held-out queries, and fit the best to all queries.
+
+    A single task needs no held-out queries; with too few queries, none are held out. Raises
+    ValueError if several tasks have no held-out queries to compare on, or if no query is left to
+    train on.
+    """
+    share, seed = tasks[0].share, tasks[0].seed
+    training = split_queries(file.query_ids, share, seed)
+    distinct, held = len(training), int((~training).sum())
+    if not 0 < held < distinct:
+        if len(tasks) > 1:
+            raise ValueError(
+                f"train.validation_share={share} of {distinct} queries holds {held} out, which "
+                f"compares nothing; fix train.objective and train.tau, or change the share"
+            )
+        only = dataclasses.replace(tasks[0], share=0.0)
+        return FitOutcome(only.settings, fitter.fit(only), np.ones(distinct, bool))
+    fits = fitter.compare(tasks)
+    best = choose(fits)
+    task, chosen = tasks[best], fits[best]
+    compared = [
+        {"objective": t.settings.objective, "tau": t.settings.tau, "loss": f.validation_loss}
+        for t, f in zip(tasks, fits, strict=True)
+    ]
+    fit = fitter.fit(dataclasses.replace(task, share=0.0))
+    return FitOutcome(task.settings, fit, training, chosen, compared)
+
+
+def choose(fits: Sequence[Fit]) -> int:
+    """The candidate with the lowest validation loss; the first of equal ones."""
+    losses = [np.inf if fit.validation_loss is None else fit.validation_loss for fit in fits]
+    return int(np.argmin(losses))
+
+
+def write_report(
+    out: Path,
+    fit: Fit,
+    certain: Certainty,
+    settings: BetrSettings,
+    facts: Mapping[str, Any],
+    split: pa.Table,
+    curve: Sequence[Mapping[str, float]],
+) -> dict[str, Any]:
+    """Write all files into `out`, betr.json last; returns the content of betr.json."""
+    draws = out / "draws.parquet"
+    commit(draws, lambda path: pq.write_table(draws_table(certain), path))
+    commit(out / "split.parquet", lambda path: pq.write_table(split, path))
+    commit(out / "table1.md", lambda path: _write(path, table_1(fit, certain)))
+    commit_json(out / "curve.json", list(curve))
+    stated = {
+        **betr_json(fit, certain, settings),
+        "draws": {"file": draws.name, "sha256": file_sha256(draws)},
+        **facts,
+    }
+    commit_json(out / "betr.json", stated, sealed=True)
+    return stated
+
+
+def betr_json(fit: Fit, certain: Certainty, settings: BetrSettings) -> dict[str, Any]:
+    """Parameters and intervals as JSON. The intervals are those of `posterior` at the same τ."""
+    odds = np.exp(certain.u)
+    return {
+        "parameters": {
+            "a": fit.a,
+            "u": fit.u,
+            "alpha": fit.theta[0],
+            "delta": dict(zip(GRADES[1:], fit.theta[1:], strict=True)),
+            "odds_ratio": by_grade(np.exp(list(fit.u.values()))),
+        },
+        "settings": vars(settings),
+        "objective": fit.objective,
+        "solver_gap": fit.gap,
+        "posterior": {"a": certain.fit.a, "u": certain.fit.u, "tau": settings.tau},
+        "intervals": {
+            "of": "posterior",
+            "level": certain.level,
+            "num_draws": len(certain.draws.theta),
+            "a": list(certain.a),
+            "u": by_grade(certain.u),
+            "odds_ratio": by_grade(odds),
+        },
+    }
+
+
+def draws_table(certain: Certainty) -> pa.Table:
+    """The draws as columns a, u_A … u_E; all with δ ≥ 0."""
+    theta = certain.draws.theta
+    columns = {"a": np.exp(theta[:, 0])}
+    columns |= {f"u_{grade}": u for grade, u in zip(GRADES, biases(theta[:, 1:]).T, strict=True)}
+    return pa.table(columns)
+
+
+def table_1(fit: Fit, certain: Certainty) -> str:
+    """Table 1 of SR-RAG as Markdown, with intervals."""
+    share = f"{100 * certain.level:g} %"
+    of = "interval of the odds ratio (posterior)"
+    lines = [
+        f"| Grade | u_t | odds ratio | {share} {of} | Δ from prev. |",
+        "|---|---|---|---|---|",
+    ]
+    for place, (grade, u) in enumerate(fit.u.items()):
+        low, high = np.exp(certain.u[place])
+        step = f"{fit.theta[place]:.4f}" if place else "—"
+        lines.append(f"| {grade} | {u:.4f} | {np.exp(u):.4f} | {low:.4f} – {high:.4f} | {step} |")
+    low, high = certain.a
+    lines += ["", f"a = {fit.a:.4f}, {share} interval (posterior) {low:.4f} – {high:.4f}", ""]
+    return "\n".join(lines)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)

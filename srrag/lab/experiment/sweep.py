@@ -22,7 +22,6 @@ from srrag.lab.experiment.running import Running
 from srrag.lab.experiment.table import compared, judged_fit
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.scores import Scores, figure
-from srrag.lab.report.provenance import models_of
 from srrag.lab.report.results import (
     gold_table,
     scored,
@@ -30,7 +29,7 @@ from srrag.lab.report.results import (
     write_judgements,
     write_results,
 )
-from srrag.lab.report.row import Failure, Row
+from srrag.lab.report.row import Failure, Row, models_of
 from srrag.llm.completion import Usage
 from srrag.runner.build import versions
 from srrag.runner.engines import engines_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from srrag.core.bind import bind
+from srrag.core.pipeline import bind
 from srrag.core.step import bare
 from srrag.retrieve.questions import question_table
 from srrag.serve.listeners import ClientGone, Event, Listeners, observed

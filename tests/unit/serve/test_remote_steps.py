@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from srrag.core.bind import bind, build_version
 from srrag.core.errors import UsageError
+from srrag.core.pipeline import bind, build_version
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_dense import SearchDense

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.core.bind import build_version
+from srrag.core.pipeline import build_version
 from srrag.core.step import Step
 from srrag.llm.completion import EngineStopped
 from srrag.model.encoder import Encoder

@@ -3,7 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.lab.benchmark.split import LEFT_OUT, TRAIN, VALIDATION, shared_documents, split_questions
+from srrag.lab.experiment.benchmark_files import (
+    LEFT_OUT,
+    TRAIN,
+    VALIDATION,
+    shared_documents,
+    split_questions,
+)
 
 
 def test_the_papers_proportion_where_nothing_is_shared() -> None:

@@ -7,12 +7,18 @@ import pyarrow as pa
 
 from srrag.core.schema import empty_value
 from srrag.core.step import Place
-from srrag.lab.experiment.controls import joined, most_evidence, unfit
+from srrag.lab.experiment.controls import (
+    ABSTAINS,
+    CONTROLS,
+    control_cases,
+    joined,
+    most_evidence,
+    unfit,
+)
 from srrag.lab.judges.choice import JudgeChoice
 from srrag.lab.judges.form import WORDS, MeasureForm
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.similarity import MeasureSimilarity
-from srrag.lab.measure.controls import ABSTAINS, CONTROLS, control_cases
 from srrag.lab.measure.judgements import CASES, Metric, first_words, num_words
 from srrag.lab.measure.scores import Scores
 

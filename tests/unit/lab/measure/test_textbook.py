@@ -12,7 +12,7 @@ from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.index.units import BuildUnits
 from srrag.lab.datasets.textbook import half_of, read_chapters, read_textbook
-from srrag.lab.measure.textbook import gold_units, textbook_scores
+from srrag.lab.experiment.read_bench import gold_units, textbook_scores
 from tests.unit.index.tables import documents, row, uid, write
 
 CHAPTERS = [

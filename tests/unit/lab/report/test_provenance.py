@@ -5,7 +5,7 @@ from __future__ import annotations
 from srrag.answer.write.compose import ComposeAnswer
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.recorded import RecordedEngine
-from srrag.lab.report.provenance import models_of
+from srrag.lab.report.row import models_of
 from srrag.model.encoder import Encoder
 from srrag.retrieve.questions import EncodeQuestions
 

@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import srrag
-from srrag.core.bind import bind
+from srrag.core.pipeline import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
 from srrag.storage.store import Store

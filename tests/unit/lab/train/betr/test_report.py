@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.core.ids import file_sha256
+from srrag.lab.experiment.fit_betr import table_1, write_report
 from srrag.lab.train.betr.fit import BetrSettings, Certainty, Fit, certainty, fit
-from srrag.lab.train.betr.report import table_1, write_report
 from srrag.storage.atomic_write import read_json
 from tests.simulated_pairs import TABLE_1, simulate_pairs
 

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.algo.betr import Floats
+from srrag.lab.experiment.fit_betr import FitOutcome, Fitter, choose, choose_and_fit
 from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_task
 from srrag.lab.train.betr.pair_file import PairFile, read_pairs
-from srrag.lab.train.betr.select import FitOutcome, Fitter, choose, choose_and_fit
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 
