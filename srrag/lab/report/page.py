@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,12 @@ def write_report(
     """Write the page; returns its path."""
     text = render(title, f"{_counted(results, sections)} Made from {results.folder}.", sections)
     path = out / "report.html"
-    commit(path, lambda part: part.write_text(text, "utf-8"))
+    commit(path, partial(_write, text))
     return path
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, "utf-8")
 
 
 def _counted(results: Results, sections: Sequence[BenchmarkSection]) -> str:
