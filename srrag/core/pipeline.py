@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.errors import UsageError
-from srrag.core.isolate import isolated
+from srrag.core.rows import isolated
 from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column
 from srrag.core.spec import fingerprint, place_field
 from srrag.core.step import OPTIONAL, Function, LLMStep, Place, Step, bare, within

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from srrag.core.errors import Halt
 from srrag.core.schema import REJECT, empty_column
 from srrag.llm.completion import Fault
 
@@ -72,3 +73,28 @@ def _rejects(batch: pa.Table) -> list[dict[str, str] | None]:
         return [None] * batch.num_rows
     rejects: list[dict[str, str] | None] = batch["reject"].to_pylist()
     return rejects
+
+
+T = TypeVar("T")
+
+
+def isolated(
+    run: Callable[[int, int], T], start: int, stop: int, fault: Callable[[int, Exception], T]
+) -> list[T]:
+    """Run items start … stop - 1 together; while that raises, run the halves by themselves.
+
+    `run(start, stop)` returns one result for its items; `fault(item, error)` stands in for an item
+    that fails alone. Returns the results in the order of the items. Raises a Halt as it comes, and
+    any error of `run` for no items.
+    """
+    try:
+        return [run(start, stop)]
+    except Halt:
+        raise
+    except Exception as error:
+        if start == stop:
+            raise
+        if stop - start == 1:
+            return [fault(start, error)]
+    middle = (start + stop) // 2
+    return [*isolated(run, start, middle, fault), *isolated(run, middle, stop, fault)]

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from srrag.core.grades import GRADES, counted_as
 from srrag.core.hits import merge
-from srrag.index.dense_search import Shard
-from srrag.index.faiss_gpu import gpus, to_cpu, to_gpu
+from srrag.index.dense_search import Shard, gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
 from srrag.storage.atomic_write import commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ from srrag.algo.graph_scores import (
     word_cover,
 )
 from srrag.algo.maxsim import take_ragged
-from srrag.algo.random_walk import RESTART, STEPS, walk
 from srrag.core.grades import counted_as
 from srrag.core.hits import SCORE_DECIMALS
 from srrag.graph.name_vectors import NameVectors
@@ -29,6 +28,29 @@ from srrag.index.graph_files import read_array, read_codes, read_ragged
 from srrag.index.graph_names import GraphNames, Linked
 from srrag.index.graph_walk import DOCUMENT, Transitions
 from srrag.storage.mapped_table import MappedTable, map_table
+
+RESTART = 0.15
+STEPS = 5
+
+
+def walk(
+    step: Callable[[Floats], Floats], seeds: Floats, restart: float = RESTART, steps: int = STEPS
+) -> Floats:
+    """Expected place of a walk that begins at the seeds and returns with `restart`: float32 (n,).
+
+    Personalised PageRank (Page et al. 1999; Haveliwala 2002) by a fixed number of power iterations,
+    so that nothing further than `steps` links from a seed is reached. `step` moves each place along
+    the links by their shares, `seeds` (n,) are weights of at least 0. All zero without a seed.
+    """
+    total = float(seeds.sum())
+    if total <= 0:
+        return np.zeros(len(seeds), np.float32)
+    start = (seeds / total).astype(np.float32)
+    place = start
+    for _ in range(steps):
+        place = restart * start + (1.0 - restart) * step(place)
+    return place.astype(np.float32)
+
 
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]

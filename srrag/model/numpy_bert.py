@@ -1,7 +1,7 @@
 """The packaged encoder in NumPy, in float32: it reads a question before torch could be imported.
 
-It computes what `PackedBert` does (srrag/model/bert.py), slower, but importing torch takes as long
-as a hundred questions.
+It computes what `PackedBert` does (srrag/model/network.py), slower, but importing torch takes as
+long as a hundred questions.
 """
 
 from __future__ import annotations

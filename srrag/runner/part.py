@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.errors import Halt
-from srrag.core.isolate import isolated
+from srrag.core.rows import isolated
 from srrag.core.schema import conform, empty_column
 from srrag.core.stage import Stage
 from srrag.core.step import Function, OpenedLLMStep

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from srrag.core.spec import place_field
 from srrag.engine.base import Model, Worker
-from srrag.engine.vllm.model_folder import folder_revision
-from srrag.engine.vllm.parent_watch import EndsWithParent
+from srrag.engine.vllm.model_folder import EndsWithParent, folder_revision
 from srrag.engine.vllm.session import VllmSession
 from srrag.llm.completion import EngineStopped, one_line
 

@@ -7,6 +7,7 @@ another one. Settings can move steps to further deployments, at the cost of one 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import sys
@@ -26,6 +27,7 @@ from srrag.engine.base import Model
 from srrag.llm.completion import one_line
 from srrag.runner.engines import engines_of
 from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.ray.loopback import CLUSTERED
 from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.errors import ApiError
@@ -33,13 +35,29 @@ from srrag.serve.ray import retry_middleware, whole_bodies
 from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
-from srrag.serve.ray.loopback import keep_replica_here
 from srrag.serve.ray.starting import says_starting, says_stopping
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import Limits, ServeSettings
 from srrag.serve.snapshot import opening_fault
+
+_EVERYWHERE = "[::]"
+
+
+def keep_replica_here() -> None:
+    """Make a replica's gRPC server listen on loopback, for which Ray has no setting."""
+    if os.environ.get(CLUSTERED) != "0":
+        return
+    replica: Any = importlib.import_module("ray.serve._private.replica")
+    bind = replica.add_port_to_grpc_server
+
+    def bind_here(server: object, address: str) -> int:
+        port: int = bind(server, address.replace(_EVERYWHERE, "127.0.0.1"))
+        return port
+
+    replica.add_port_to_grpc_server = bind_here
+
 
 _SWITCH_S = 0.001
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.core.isolate import isolated
+from srrag.core.rows import isolated
 from srrag.core.step import Function, Place
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense

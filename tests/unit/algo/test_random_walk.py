@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from srrag.algo.random_walk import walk
+from srrag.index.graph_reader import walk
 
 Floats = npt.NDArray[np.float32]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.core.isolate import isolated
+from srrag.core.rows import isolated
 from srrag.llm.completion import EngineStopped
 
 

@@ -14,8 +14,7 @@ import pytest
 from srrag.core.ids import segment_id
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.core.step import Place, PreviousVersion
-from srrag.graph.communities import DetectCommunities, read_communities
-from srrag.graph.detection_state import DETECTION
+from srrag.graph.communities import DETECTION, DetectCommunities, read_communities
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder

@@ -8,7 +8,7 @@ import pytest
 
 from srrag.algo.affinity import Basis
 from srrag.algo.local_moving import DetectionState
-from srrag.graph.detection_state import DETECTION, resume, save
+from srrag.graph.communities import DETECTION, resume, save
 from srrag.graph.nodes import Nodes
 
 

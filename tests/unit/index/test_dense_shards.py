@@ -17,9 +17,8 @@ from srrag.core.hits import merge
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex, Shard
+from srrag.index.dense_search import DenseIndex, Shard, gpus
 from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
-from srrag.index.faiss_gpu import gpus
 from tests.unit.index.tables import hashed, row, vectors
 from tests.unit.index.tables import write as write_rows
 

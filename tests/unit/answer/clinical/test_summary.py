@@ -12,9 +12,16 @@ import pytest
 from srrag.answer.clinical.asked import asked_question, other_language
 from srrag.answer.clinical.findings import stated_effects
 from srrag.answer.clinical.paper import claimed_guideline, enrolled, papers_of, population
-from srrag.answer.clinical.references import as_bibtex, as_ris, reference_line
 from srrag.answer.clinical.stance import LEAST_OUTCOME, PapersAgree, direction_in, on_outcome
-from srrag.answer.clinical.summary import LOWER, ClinicalReading, _agree, clinical_reading
+from srrag.answer.clinical.summary import (
+    LOWER,
+    ClinicalReading,
+    _agree,
+    as_bibtex,
+    as_ris,
+    clinical_reading,
+    reference_line,
+)
 
 ANSWERS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "answers.json").read_text("utf-8")

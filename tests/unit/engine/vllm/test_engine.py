@@ -148,7 +148,7 @@ if sys.argv[1:]:
     pickle.loads(bytes.fromhex(sys.argv[1]))
     print("tied", flush=True)
 else:
-    from srrag.engine.vllm.parent_watch import EndsWithParent
+    from srrag.engine.vllm.model_folder import EndsWithParent
     word = pickle.dumps(pickle.loads(pickle.dumps(EndsWithParent()))).hex()
     child = subprocess.Popen([sys.executable, __file__, word])
     print(child.pid, flush=True)

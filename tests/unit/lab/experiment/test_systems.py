@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srrag.config.compose import configure
-from srrag.lab.experiment.systems import baseline_of, system_names
+from srrag.lab.experiment.evaluate import baseline_of, system_names
 
 
 @pytest.mark.parametrize(
