@@ -74,6 +74,6 @@ def job_of(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
-        if error.name not in OF_LAB:
+        if (error.name or "").partition(".")[0] not in OF_LAB:
             raise
         raise UsageError(f"srrag {name} needs: pip install 'srrag[lab]'") from error
