@@ -7,17 +7,12 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.record import AnswerRecord, FailedStep, degraded
-from srrag.config.factory import (
-    answer_counts,
-    lost_steps,
-    named,
-    step_keys,
-    support_counts,
-)
+from srrag.config.factory import named, step_keys
 from srrag.core.pipeline import PipelineSlice, why
 from srrag.core.step import LLMStep, Place, Step
 from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
+from srrag.lab.experiment.answers import answer_counts, lost_steps, support_counts
 from srrag.retrieve.questions import question_table
 from srrag.systems.rethinking.rationale import WriteRationale
 from tests.unit.core.test_pipeline import CountLetters
