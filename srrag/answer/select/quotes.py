@@ -296,7 +296,8 @@ def _opposed(
 ) -> tuple[list[int], list[int]]:
     """Put a sentence that contradicts the lead second. Returns the choices and the two, or none.
 
-    The two come from different papers, and both name the asked outcome and a direction.
+    The two come from different papers, and both name the asked outcome and a direction; what all
+    groups of a trial did contradicts nothing.
     """
     if not chosen or outcome[chosen[0]] < DIFFER_OUTCOME:
         return chosen, []
@@ -306,6 +307,7 @@ def _opposed(
         other = read_statement(found[i].core, named).direction
         apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
         differs = said != other and "unclear" not in (said, other)
+        differs = differs and not lexicon("within").search(found[i].core)
         if apart and differs and outcome[i] >= DIFFER_OUTCOME:
             return [lead, i, *(each for each in others if each != i)], [lead, i]
     return chosen, []

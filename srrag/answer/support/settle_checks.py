@@ -140,14 +140,21 @@ def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
 
 
 def _unvetoed(row: Row) -> Row:
-    """Findings and `missing` without what `veto` holds back."""
-    texts = {item["evidence_id"]: f"{item['title']}\n{item['text']}" for item in row["evidence"]}
+    """Findings and `missing` without what `veto` holds back, nor findings with a lost number.
+
+    No model checks findings, and where nothing answers they are all that is shown.
+    """
+    texts = {
+        item["evidence_id"]: f"{item['title']}\n{item['year'] or ''}\n{item['text']}"
+        for item in row["evidence"]
+    }
+
+    def stands(finding: Row) -> bool:
+        sources = [row["text"], texts.get(finding["evidence_id"], "")]
+        return not veto(finding["text"], sources) and not lost_numbers(finding["text"], sources)
+
     return {
-        "findings": [
-            each
-            for each in row["findings"]
-            if not veto(each["text"], [row["text"], texts.get(each["evidence_id"], "")])
-        ],
+        "findings": [each for each in row["findings"] if stands(each)],
         "missing": ""
         if intrusion(row["missing"], [row["text"], *texts.values()])
         else row["missing"],

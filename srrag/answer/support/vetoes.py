@@ -54,7 +54,7 @@ _ADVISES = re.compile(
 _BEARS_ADVICE = re.compile(r"\b(?:need|needs|needed|(?:guideline|prescri|warrant)\w*)\b", re.I)
 _ORDERS = re.compile(
     r"(?:please|always|never|don['’]t|do not)\b"
-    r"|(\w{2,20})(?<!ing|.ed|.ly) (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
+    r"|(\w{2,20})(?<!ing|.ed|.ly|.[^s]s) (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
     r"|their|any|every|each|all|no|some|only)\b",
     re.IGNORECASE,
 )

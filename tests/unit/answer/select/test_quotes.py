@@ -161,6 +161,8 @@ def test_papers_that_contradict_each_other_are_both_shown() -> None:
     assert sorted(extract.differ) == [1, 2]
     alone = ExtractRule(keep=0.1)(question, [one, one._replace(title="Three")])
     assert alone.differ == ()
+    within = passage("Ankle pain was reduced in both groups at week six (P < 0.01).", title="Four")
+    assert ExtractRule(keep=0.1)(question, [two, within]).differ == ()
 
 
 def test_pieces_with_one_pmid_are_one_paper_whatever_their_titles() -> None:

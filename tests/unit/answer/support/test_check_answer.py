@@ -247,7 +247,11 @@ def test_a_contact_is_held_back_whatever_the_model_says(completion: Completion) 
     table = answered(
         *answered().to_pylist()[0]["sentences"][:1],
         link,
-        findings=[{"text": "See www.x.example", **finding}, {"text": "48 adults", **finding}],
+        findings=[
+            {"text": "See www.x.example", **finding},
+            {"text": "48 adults", **finding},
+            {"text": "49 adults", **finding},
+        ],
         missing="Ask info@x.example.",
     )
     row = parsed(table, completion)
