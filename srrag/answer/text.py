@@ -14,6 +14,7 @@ LEFT_OUT = {
     "rewritten_from": "said before the answer comes",
     "sentences": "their words and numbers are the answer's",
     "verdict": "the first sentence says it, and how far it goes; a word alone says too much",
+    "findings": "the answer says them; where there is none, they are its nearest",
     "choice": "`option` is its text",
     "evidence": "told by paper, with the numbers that the answer cites",
     "left_out": "named by a note",
@@ -67,8 +68,8 @@ def beside(answer: AnswerRecord, width: int) -> str:
     lines = []
     for each in remarks(answer):
         lines += [textwrap.fill(each, width), ""]
-    if answer.findings:
-        lines += ["Nearest:" if answer.state == "not" else "Findings:"]
+    if answer.findings and answer.state == "not":
+        lines += ["Nearest:"]
         lines += [_hung(f"- {finding_line(each)}", width) for each in answer.findings] + [""]
     for paper in answer.papers:
         star = "*" if paper.cited else " "
