@@ -61,8 +61,9 @@ class GradeAnswer(Answer):
                 "B": "a systematic review or a meta-analysis",
                 "C": "a randomised controlled trial",
                 "D": "a cohort study, followed forward or traced back through records",
-                "E": "any other work, such as a case report, a narrative review, a cross-sectional "
-                "or case-control study, a trial without randomisation, work on animals or cells",
+                "E": "any other work, such as a protocol of a study to come, a case report, a "
+                "narrative review, a cross-sectional or case-control study, a trial without "
+                "randomisation, work on animals or cells",
                 "": "the abstract does not say enough to tell",
             },
         ),

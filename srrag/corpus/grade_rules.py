@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (
         "protocol_title",
         "E",
         "title",
-        r"\b(?:study|trial|review) protocols?\b|[:.–-] (?:an? )?protocol\b"
+        r"\b(?:study|trial|review) protocols?\b|[:.–-] (?:an? )?protocol\b|^protocol\s?:"
         r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w()-]+ ){0,10}(?:trial|study|review)\b"
         r"|\bdesign and rationale\b|\brationale and (?:study )?design\b",
     ),

@@ -5,7 +5,7 @@ import re
 _TITLED = re.compile(
     r"\b(?:study|trial|review|research) protocols?\b"
     r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w-]+ ){0,8}(?:trial|study|review|meta-analysis)\b"
-    r"|[:.–-] (?:an? )?protocol\b"
+    r"|[:.–-] (?:an? )?protocol\b|^protocol\s?:"
     r"|\b(?:rationale and (?:study )?design|(?:study )?design and rationale)\b"
     r"|\b(?:study|trial) design\W*$",
     re.IGNORECASE,

@@ -144,20 +144,15 @@ def _unvetoed(row: Row) -> Row:
 
     No model checks findings, and where nothing answers they are all that is shown.
     """
-    texts = {
-        item["evidence_id"]: f"{item['title']}\n{item['year'] or ''}\n{item['text']}"
-        for item in row["evidence"]
-    }
+    every = [f"{item['title']}\n{item['text']}" for item in row["evidence"]]
 
     def stands(finding: Row) -> bool:
-        sources = [row["text"], texts.get(finding["evidence_id"], "")]
+        sources = whole_papers({"evidence_ids": [finding["evidence_id"]]}, row)
         return not veto(finding["text"], sources) and not lost_numbers(finding["text"], sources)
 
     return {
         "findings": [each for each in row["findings"] if stands(each)],
-        "missing": ""
-        if intrusion(row["missing"], [row["text"], *texts.values()])
-        else row["missing"],
+        "missing": "" if intrusion(row["missing"], [row["text"], *every]) else row["missing"],
     }
 
 
@@ -186,7 +181,7 @@ def settle(
     row: Row,
 ) -> Settled:
     """Decide on a sentence by its check, None where there is none, and by what `veto` finds."""
-    sources = sources_of(sentence, papers, row["text"])
+    sources = whole_papers(sentence, row)
     fault = veto(sentence["text"], sources)
     reason = ""
     if found is not None and found.verdict != "full":
@@ -218,4 +213,18 @@ def correction(
     sources = sources_of(new, papers, row["text"])
     lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
     same = folded(text) == folded(sentence["text"]) and ids == sentence["evidence_ids"]
-    return None if same or lost or veto(text, sources) else new
+    return None if same or lost or veto(text, whole_papers(new, row)) else new
+
+
+def whole_papers(sentence: Row, row: Row) -> list[str]:
+    """The question, and all evidence that is of the papers that a sentence cites.
+
+    A passage that says "Dex" is of a paper that says "dexamethasone" elsewhere.
+    """
+    cited = {e["doc_id"] or e["evidence_id"] for e in row["evidence"]
+             if e["evidence_id"] in sentence["evidence_ids"]}  # fmt: skip
+    return [row["text"]] + [
+        f"{item['title']}\n{item['year'] or ''}\n{item['text']}"
+        for item in row["evidence"]
+        if (item["doc_id"] or item["evidence_id"]) in cited
+    ]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from srrag.algo.language import guess_language
+from srrag.algo.number_words import NUMBER_WORDS
 from srrag.algo.stopwords import STOPWORDS
 from srrag.algo.terms import terms
 from srrag.answer.gate.answerable import packaged_model
@@ -54,7 +55,8 @@ _ADVISES = re.compile(
 _BEARS_ADVICE = re.compile(r"\b(?:need|needs|needed|(?:guideline|prescri|warrant)\w*)\b", re.I)
 _ORDERS = re.compile(
     r"(?:please|always|never|don['’]t|do not)\b"
-    r"|(\w{2,20})(?<!ing|.ed|.ly|.[^s]s) (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
+    r"|(\w{2,20})(?<!ing|.ed|.ly|.[^s]s)"
+    r" (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
     r"|their|any|every|each|all|no|some|only)\b",
     re.IGNORECASE,
 )
@@ -113,7 +115,10 @@ def _apart(text: str, told: Sequence[str]) -> str:
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
     for word, weight in zip(found.words, found.weights * lost, strict=True):
-        treats = treatment_weight(word) >= 1 and LOOSE.isdisjoint(terms(word))
+        # "nine" ends as drugs do, and "figure" is unknown to medical texts.
+        if word.lower() in NUMBER_WORDS or not LOOSE.isdisjoint(terms(word)):
+            continue
+        treats = treatment_weight(word) >= 1
         if weight >= _UNKNOWN and not proper.get(word, not _is_name(word)):  # Mexican of Mexico
             return NAME
         if weight >= TELLING and treats:

@@ -354,7 +354,7 @@ def real_grades(file: str) -> list[tuple[str, str]]:
 def test_most_evidence_inference_articles_are_found_to_be_trials() -> None:
     pairs = real_grades("evidence_inference/articles.jsonl")
     counts = Counter(ours for _, ours in pairs)
-    assert len(pairs) == 1723 - 291, "the others are protocols"
+    assert len(pairs) == 1723 - 292, "the others are protocols"
     assert counts["C"] / len(pairs) >= 0.81
 
 

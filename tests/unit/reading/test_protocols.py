@@ -9,6 +9,7 @@ PLAN = "Ninety adults will be randomised. They will receive laser or sham. Pain 
     ("title", "text"),
     [
         ("Laser for knee osteoarthritis: study protocol for a randomised trial", ""),
+        ("Protocol: does nitrite protect the heart in infarction?", "It is randomised."),
         ("Protocol for a multicentre randomised trial of casts", "Adults are treated at home."),
         ("The IDEA trial: design and rationale", "Adults with overweight are randomised."),
         ("Laser for knee osteoarthritis", PLAN),

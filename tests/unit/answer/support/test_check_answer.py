@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.support.check_answer import CheckAnswer
-from srrag.answer.support.settle_checks import LOST_LEAD, CheckedAnswer
+from srrag.answer.support.settle_checks import LOST_LEAD, CheckedAnswer, checked
 from srrag.answer.write.cited import ABSTENTION
 from srrag.core.pipeline import spare
 from srrag.core.schema import (
@@ -275,3 +275,14 @@ def test_a_question_that_was_rejected_or_cites_nothing_is_not_asked_about() -> N
     assert STEP.prompts(table) == []
     assert STEP.parse(table, [], []).to_pylist()[0]["reject"] == rejected["reject"]
     assert STEP.prompts(answered(sentence_row("Nobody says so.", []))) == []
+
+
+def test_what_another_passage_of_a_cited_paper_says_is_said_by_the_paper() -> None:
+    said = "Dexamethasone improved hearing in 53.6% of nine patients."
+    row = answered(sentence_row(said, ["e1"], part="answer")).to_pylist()[0]
+    texts = ("53.6% of nine patients improved in the Dex group.", "Dexamethasone (Dex) was given.")
+    for one, text in zip(row["evidence"], texts, strict=False):
+        one |= {"doc_id": "d", "title": "Sudden deafness", "text": text}
+    assert checked(row, {})["unsupported"] == []
+    row["evidence"][1]["doc_id"] = "other"
+    assert [each["fault"] for each in checked(row, {})["unsupported"]] == ["name"]
