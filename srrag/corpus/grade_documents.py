@@ -50,7 +50,7 @@ class GradeAnswer(Answer):
     }
 
     reason: Annotated[
-        str, Text(20, "the words of the abstract on its design", "it says nothing of its design")
+        str, Text(20, "words of the abstract on its design, joined", "it says nothing of it")
     ]
     grade: Annotated[
         Literal["A", "B", "C", "D", "E", ""],
@@ -64,7 +64,8 @@ class GradeAnswer(Answer):
                 "E": "any other work, such as a protocol of a study to come, a case report, a "
                 "narrative review, a cross-sectional or case-control study, a trial without "
                 "randomisation, work on animals or cells",
-                "": "the abstract does not say enough to tell",
+                "": "the abstract does not say enough to tell, as of groups that are compared "
+                "without a word on how they came about",
             },
         ),
     ]
