@@ -24,6 +24,7 @@ from srrag.reading.sentences import sentence_spans
 
 Ints = npt.NDArray[np.int64]
 
+EVIDENCE_TOKENS = 6000
 BEST_PAPERS, BEST_SHARE, OTHER_SHARE = 3, 4, 10
 """The best papers may take a quarter of the block each, the others a tenth: an abstract."""
 FOUND_FIRST = 3
@@ -59,7 +60,7 @@ class GatherPapers(Step):
         ]
     )
 
-    evidence_tokens: int = 6000
+    evidence_tokens: int = EVIDENCE_TOKENS
     k: int = 8
     units: str = "units"
     standing: str = "standing"
@@ -120,9 +121,7 @@ class GatherPapers(Step):
                 continue
             study = units.window_studies[found[first]]
             mine = found[units.window_studies[found] == study]
-            long = self.evidence_tokens // BEST_SHARE
-            most = long if len(block) < BEST_PAPERS else self.evidence_tokens // OTHER_SHARE
-            windows = read_windows(units, mine, long, most)
+            windows = read_windows(units, mine, *room_of(len(block), self.evidence_tokens))
             text = joined(windows)
             size = tokens_of(windows, text)
             if size > room and block:
@@ -131,6 +130,12 @@ class GatherPapers(Step):
             works.add(work)
             block.append(paper(head, windows, text, float(scores[first])))
         return left_out, block
+
+
+def room_of(place: int, evidence_tokens: int) -> tuple[int, int]:
+    """Tokens up to which the paper at a place, from 0, is shown whole, and at most if it is not."""
+    long = evidence_tokens // BEST_SHARE
+    return long, long if place < BEST_PAPERS else evidence_tokens // OTHER_SHARE
 
 
 def read_windows(units: Units, found: Ints, long: int, most_tokens: int) -> list[Row]:

@@ -13,6 +13,7 @@ from srrag.llm.completion import Answer, Fault
 from srrag.reading.prose import plain
 
 ABSTENTION = "The evidence found does not answer this question."
+NO_EVIDENCE = "Nothing was found that bears on the question."
 PARTIAL = "The evidence found answers this question only in part."
 UNCITED_MARK = "[uncited]"
 

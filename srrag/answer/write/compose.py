@@ -28,6 +28,7 @@ from srrag.answer.write.cited import (
     MAX_EVIDENCE,
     MAX_LIMITS,
     MAX_SENTENCE_CHARS,
+    NO_EVIDENCE,
     PARTIAL,
     ChosenAnswer,
     CitedAnswer,
@@ -121,7 +122,6 @@ def _sentence(text: str, cites: Sequence[int]) -> CitedSentence:
 
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_question.md")
-NO_EVIDENCE = "No evidence was found."
 CHOOSE = "\n`choice` is the number of the option that you settle on, from 1, or 0 for none."
 OFF_TOPIC_WEIGHT = 0.25
 """Factor of the rules for evidence from papers with too few of the question's words."""

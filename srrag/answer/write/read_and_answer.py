@@ -14,7 +14,7 @@ from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
 from srrag.answer.select.sentence_numbers import cited, number_of_sentences, paper_lines
 from srrag.answer.write.choose_rules import choose
-from srrag.answer.write.cited import ABSTENTION, PARTIAL, choice_of
+from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, PARTIAL, choice_of
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, filled, live, rejected
@@ -26,7 +26,6 @@ from srrag.llm.fields import most_tokens
 from srrag.reading.prose import plain
 
 PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
-NO_PAPERS = "No paper was found."
 NOTHING_TO_QUOTE = "No sentence of the papers speaks of what was asked."
 MOST_QUOTES = 4
 UNCITED = "No sentence of the answer cites a paper."
@@ -138,7 +137,7 @@ class ReadAndAnswer(LLMStep):
     ) -> pa.Table:
         """The columns of each answer; a faulty one rejects its row."""
         rows = dict(live(batch, self.reads))
-        none = {"answer": ABSTENTION, "state": "not", "missing": NO_PAPERS, "model": "rules"}
+        none = {"answer": ABSTENTION, "state": "not", "missing": NO_EVIDENCE, "model": "rules"}
         made: dict[int, Row] = dict.fromkeys(rows, none)
         for prompt, completion in zip(prompts, completions, strict=True):
             made[prompt.row] = self._row(rows[prompt.row], completion)

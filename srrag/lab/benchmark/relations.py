@@ -38,8 +38,12 @@ SEEDS = relation(
     ("section", _STRING),
     *_SPAN,
     ("window", _STRING),
+    ("asked", pa.list_(_STRING)),
 )
-"""Sampled windows; the span counts characters of the cleaned document."""
+"""Sampled windows; the span counts characters of the cleaned document.
+
+`asked` are the questions that were written before of other windows of the document.
+"""
 
 QUESTIONED, QUESTION = extended(
     SEEDS,

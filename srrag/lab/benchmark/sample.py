@@ -100,6 +100,7 @@ def seeds(units: Units, unit_ids: Sequence[str]) -> pa.Table:
     columns = {
         "query_id": pa.array(list(map(question_id, unit_ids)), pa.string()),
         "window": windows["text"],
+        "asked": pa.array([[]] * len(unit_ids), SEEDS.field("asked").type),
         **{n: windows[n] for n in ("unit_id", "doc_id", "grade", "section")},
         **{n: windows[n] for n in ("char_start", "char_end")},
         **{n: documents[n] for n in ("source_id", "condition", "title", "year")},

@@ -162,14 +162,15 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "write_question.md", See
 class WriteQuestion(LLMStep):
     """Writes a question with one prompt a window; the conclusion comes from the window only.
 
-    A conclusion that is not in the window, a number in question or PICOT that was not shown, and
-    a question about "this study" are retried; then the row is rejected. It is also rejected if the
+    The prompt shows what was asked before of the document, as abstracts repeat themselves. A
+    conclusion that is not in the window, a number in question or PICOT that was not shown, and a
+    question about "this study" are retried; then the row is rejected. It is also rejected if the
     model finds no clinical conclusion. The rules put mentions of the best concluding sentence into
     a template: that tests the machinery and is no question a clinician would ask.
     """
 
-    version: ClassVar[int] = 2
-    reads: ClassVar[tuple[str, ...]] = ("window", "title", "section", "grade")
+    version: ClassVar[int] = 3
+    reads: ClassVar[tuple[str, ...]] = ("window", "title", "section", "grade", "asked")
     writes: ClassVar[pa.Schema] = QUESTIONED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
@@ -186,6 +187,7 @@ class WriteQuestion(LLMStep):
                     title=quoted(seed["title"]),
                     section=quoted(seed["section"]),
                     grade=quoted(seed["grade"]),
+                    asked=quoted(seed["asked"]),
                     passage=fenced("passage", seed["window"]),
                 ),
                 SeedQuestion,

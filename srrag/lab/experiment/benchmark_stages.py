@@ -63,8 +63,9 @@ class Standing:
         staged = run_stages(self.store, self.running, source, table, steps, reads)
         for name, each in staged.items():
             if any(receipt.usage for receipt in each.receipts):
-                self.usage[name] = usage_of(each.receipts)
-            self.seconds[name] = round(sum(receipt.seconds for receipt in each.receipts), 3)
+                self.usage.setdefault(name, Usage()).add(usage_of(each.receipts))
+            took = sum(receipt.seconds for receipt in each.receipts)
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
         return {name: each.table for name, each in staged.items()}
 
     def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
@@ -98,7 +99,7 @@ class Counted:
         made = {}
         log = log_folder(self.at)
         for name, step in steps.items():
-            clients = counting_clients([step], log, set())
+            clients = self.counting.get(name) or counting_clients([step], log, set())
             if clients:
                 self.counting[name] = clients
             table = step.open(replace(self.at, clients=clients))(live(table))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from srrag.core.step import LLMStep, Step
 from srrag.core.units import Units
 from srrag.lab.benchmark.decisions import ReviewDecision, apply, check_decisions, revised_nuggets
 from srrag.lab.benchmark.pool import pooled
-from srrag.lab.benchmark.relations import POOLED, QUESTIONED, REFERENCED
+from srrag.lab.benchmark.relations import POOLED, QUESTIONED, REFERENCED, SEEDS
 from srrag.lab.benchmark.release import question_row
 from srrag.lab.benchmark.sample import SampleSeeds
 from srrag.lab.experiment.benchmark_files import Release, write
@@ -96,9 +96,8 @@ class MakeBenchmark:
         """Return the questions with gold and answers before review, and counts of each stage."""
         seeds = self.sample.draw(units)
         say(f"{seeds.num_rows:,} of {len(units):,} windows are sampled")
-        made = stages.run("seeds", seeds, {"dense": self.dense, "questions": self.questions})
-        dense = dropped.take(made["dense"])
-        written = once_each(dropped.take(made["questions"]), dropped)
+        dense = dropped.take(stages.run("seeds", seeds, {"dense": self.dense})["dense"])
+        written = once_each(dropped.take(self._questions(stages, dense)), dropped)
         table = self._pool(units, stages, written) if written.num_rows else POOLED.empty_table()
         table = dropped.take(table)
         steps = {"support": self.support, "reference": self.reference}
@@ -119,6 +118,20 @@ class MakeBenchmark:
             "statements_dropped": pc.sum(referenced["dropped_statements"]).as_py() or 0,
         }
         return referenced, counts
+
+    def _questions(self, stages: Stages, seeds: pa.Table) -> pa.Table:
+        """Write the questions, of each document one after the other, which sees those before."""
+        asked: dict[str, list[str]] = {}
+        made = [QUESTIONED.empty_table()]
+        kind = SEEDS.field("asked")
+        for each in rounds(seeds):
+            told = [asked.setdefault(doc_id, []) for doc_id in each["doc_id"].to_pylist()]
+            place = SEEDS.get_field_index("asked")
+            table = each.set_column(place, kind, pa.array(told, kind.type))
+            made.append(stages.run("round", table, {"questions": self.questions})["questions"])
+            for row in live(made[-1]).to_pylist():
+                asked[row["doc_id"]].append(row["text"])
+        return pa.concat_tables(made).sort_by("query_id")
 
     def _pool(self, units: Units, stages: Stages, written: pa.Table) -> pa.Table:
         """Tracks and candidates, by the baseline and the pipelines of the pool."""
@@ -162,6 +175,17 @@ def _review(decision: ReviewDecision | None) -> dict[str, str]:
     if decision is None:
         return {"decision": "", "comment": ""}
     return {"decision": decision.decision, "comment": decision.comment}
+
+
+def rounds(seeds: pa.Table) -> Iterator[pa.Table]:
+    """Yield the first window of every document, then the second, and so on."""
+    seen: Counter[str] = Counter()
+    turns: list[int] = []
+    for doc_id in seeds["doc_id"].to_pylist():
+        turns.append(seen[doc_id])
+        seen[doc_id] += 1
+    for turn in range(max(turns, default=-1) + 1):
+        yield seeds.filter(pa.array([each == turn for each in turns]))
 
 
 def once_each(table: pa.Table, dropped: Dropped) -> pa.Table:

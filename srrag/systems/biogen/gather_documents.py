@@ -1,4 +1,4 @@
-"""The documents behind pooled hits: each once, with the windows that the search found of it."""
+"""The documents behind pooled hits: each once, whole or with the windows that were found of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.answer.select.papers import EVIDENCE_TOKENS, joined, paper, read_windows, room_of
 from srrag.core.ids import evidence_id
 from srrag.core.schema import EVIDENCE, LEFT_OUT
 from srrag.core.standing import COPY, HIDDEN, Standings
@@ -21,22 +22,25 @@ _SEPARATOR = "\n"
 class GatherDocuments(Step):
     """Make a piece of evidence of each document among the first `k` hits (0: all).
 
-    Its text is the hit's, followed by those of other windows in the column `found` of the same
-    PubMed article (of the same document if it has no PMID), in the order in which they were found,
-    at most `windows` in all. `found` is "" for the hits alone. A text of several windows is
-    verbatim in parts only, so its span is −1.
+    With `windows` 0 its text is read as GatherPapers reads papers: an abstract whole; of a document
+    of more than 1,500 tokens the hit, the windows in the column `found`, its abstract, conclusions
+    and results, as many as 1,500 tokens hold, or 600 from the fourth document on. Else its text is
+    the hit's, followed by those of other windows found of the same PubMed article (of the same
+    document if it has no PMID), in the order in which they were found, at most `windows` in all.
+    `found` is "" for the hits alone. A text of several windows is verbatim in parts only, so its
+    span is −1.
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide") but named in
     `left_out`; each document has its paper's `standing`, "" if the build has no such stage.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     hits: str = "hits"
     found: str = "found"
     into: str = "documents"
     k: int = 0
-    windows: int = 4
+    windows: int = 0
     units: str = "units"
     standing: str = "standing"
     status: str = "hide"
@@ -45,8 +49,8 @@ class GatherDocuments(Step):
         """Raise ValueError for a negative `k`, no window, or an unknown status."""
         if self.status not in ("hide", "show"):
             raise ValueError(f"status is {self.status!r}: it can be 'hide' or 'show'")
-        if self.k < 0 or self.windows < 1:
-            raise ValueError("k is a number of documents, or 0 for all; windows is at least 1")
+        if self.k < 0 or self.windows < 0:
+            raise ValueError("k is a number of documents, and windows one of windows; 0 for all")
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -82,7 +86,7 @@ class GatherDocuments(Step):
             for row, others in zip(hits, map(known.by_article, found), strict=True):
                 left_out, kept = self._kept(row, known)
                 gone.append(left_out)
-                rows.append([self._document(hit, others, known) for hit in kept])
+                rows.append([self._document(n, hit, others, known) for n, hit in enumerate(kept)])
             columns = (pa.array(gone, LEFT_OUT), pa.array(rows, EVIDENCE))
             for item, column in zip(self.writes, columns, strict=True):
                 batch = batch.append_column(item, column)
@@ -110,10 +114,14 @@ class GatherDocuments(Step):
         return list(gone.values()), kept
 
     def _document(
-        self, hit: dict[str, Any], others: dict[str, list[str]], known: _Known
+        self, place: int, hit: dict[str, Any], others: dict[str, list[str]], known: _Known
     ) -> dict[str, Any]:
         first = hit["unit_id"]
         names = dict.fromkeys([first, *others.get(known.articles[first], ())])
+        if not self.windows:
+            found = known.index.rows([*names])
+            windows = read_windows(known.index, found, *room_of(place, EVIDENCE_TOKENS))
+            return paper(known.units[first], windows, joined(windows), hit["score"])
         units = [known.units[name] for name in list(names)[: self.windows]]
         texts = list(dict.fromkeys(unit["text"] for unit in units))
         text = _SEPARATOR.join(texts)
@@ -130,6 +138,7 @@ class _Known:
     """What the index says of some windows: their evidence, and their articles."""
 
     def __init__(self, units: Units, standings: Standings, ids: Sequence[str]) -> None:
+        self.index = units
         distinct = list(dict.fromkeys(ids))
         rows = units.take_evidence(distinct).drop_columns(["parent_id"]).to_pylist()
         told = standings.find([row["doc_id"] for row in rows])

@@ -68,7 +68,7 @@ class FindDocumentKeywords(LLMStep):
     version: ClassVar[int] = 2
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a document."""
+        """One prompt a document that has a text; no finding stands in a title."""
         return [
             Prompt(
                 number,
@@ -82,6 +82,7 @@ class FindDocumentKeywords(LLMStep):
                 max_tokens=self.max_tokens,
             )
             for number, row in live(batch, ("title", "text"))
+            if row["text"].strip()
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:

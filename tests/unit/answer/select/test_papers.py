@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +18,11 @@ LONG = ("Introduction", "Methods", "Results", "Results > Harms", "Discussion", "
 
 @pytest.fixture(scope="module")
 def at(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return index_of_papers(tmp_path_factory.mktemp("units"))
+
+
+def index_of_papers(out: Path) -> Place:
     """An abstract a in three windows, its copy b, a full text c of one article with d, and e."""
-    out = tmp_path_factory.mktemp("units")
     known = {
         "a": ("11", "Laser", 2015), "b": ("", "LASER", 2015), "c": ("12", "Casts", 2020),
         "d": ("12", "Casts", 2020), "e": ("13", "Rest", 2001),

@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.answer.select.candidates import Passage, passage_of
-from srrag.answer.write.cited import ABSTENTION, PARTIAL, ChosenAnswer, CitedAnswer, choice_of
-from srrag.answer.write.compose import CHOOSE, NO_EVIDENCE, ComposeAnswer
+from srrag.answer.write.cited import (
+    ABSTENTION,
+    NO_EVIDENCE,
+    PARTIAL,
+    ChosenAnswer,
+    CitedAnswer,
+    choice_of,
+)
+from srrag.answer.write.compose import CHOOSE, ComposeAnswer
 from srrag.core.schema import (
     ANSWERABLE,
     EVIDENCE,

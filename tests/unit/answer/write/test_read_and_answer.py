@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.write.cited import ABSTENTION, PARTIAL
+from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, PARTIAL
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer
-from srrag.answer.write.read_and_answer import NO_PAPERS, ReadAndAnswer
+from srrag.answer.write.read_and_answer import ReadAndAnswer
 from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
@@ -140,7 +140,7 @@ def test_the_example_of_the_prompt_is_an_answer() -> None:
 def test_without_papers_nobody_is_asked() -> None:
     assert STEP.prompts(questions(papers=0)) == []
     row = STEP.parse(questions(papers=0), [], []).to_pylist()[0]
-    assert (row["state"], row["missing"], row["model"]) == ("not", NO_PAPERS, "rules")
+    assert (row["state"], row["missing"], row["model"]) == ("not", NO_EVIDENCE, "rules")
 
 
 @pytest.mark.parametrize("options", [(), ("yes", "no")])

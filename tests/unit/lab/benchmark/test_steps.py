@@ -14,6 +14,7 @@ from srrag.lab.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS,
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
+from srrag.lab.experiment.make_benchmark import rounds
 from srrag.llm.completion import read
 from tests.golden.bench_cases import PASSAGE, QUESTION, item, row
 
@@ -42,6 +43,20 @@ def parsed(step: LLMStep, table: pa.Table, *answers: dict[str, Any]) -> tuple[di
 def seed() -> pa.Table:
     title = "Type 2 diabetes and heel pain"
     return row(SEEDS, window=PASSAGE, title=title, section="Results", grade="C")
+
+
+def test_the_prompt_shows_what_was_asked_before_of_the_document() -> None:
+    before = "Does stretching help?"
+    (prompt,) = WriteQuestion().prompts(row(SEEDS, window=PASSAGE, asked=[before]))
+    assert f'asked: ["{before}"]' in prompt.user and "question of `asked`" in prompt.system
+
+
+def test_windows_of_a_document_are_asked_about_one_after_the_other() -> None:
+    """Documents a, b, a, a: three rounds, of which the second knows the first's question."""
+    ids = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4")]
+    seeds = pa.concat_tables([row(SEEDS, doc_id=d, query_id=q) for d, q in ids])
+    assert [each["query_id"].to_pylist() for each in rounds(seeds)] == [["1", "2"], ["3"], ["4"]]
+    assert [*rounds(seeds.slice(0, 0))] == []
 
 
 def test_a_question_is_taken_over_with_the_stretch_that_answers_it() -> None:

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from srrag.answer.select.papers import EVIDENCE_TOKENS, room_of
 from srrag.core.ids import evidence_id
 from srrag.core.schema import FOUND, HITS, empty_value
 from srrag.core.step import Place
 from srrag.systems.biogen.gather_documents import GatherDocuments
+from tests.unit.answer.select.test_papers import ABSTRACT, index_of_papers
+from tests.unit.index.tables import uid
 
 WINDOWS = {  # unit: article, span, text
     "u1": ("11", (0, 9), "Zinc helps."),
@@ -57,7 +61,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch, finds: list[str], **fields: Any) -
 def test_a_document_has_its_hit_first_and_then_what_else_was_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second = gathered(monkeypatch, ["u3", "u2", "u1", "u4"])
+    first, second = gathered(monkeypatch, ["u3", "u2", "u1", "u4"], windows=4)
     assert first["text"] == "Zinc helps.\nIt is dear."
     assert (first["char_start"], first["char_end"]) == (-1, -1)
     assert first["evidence_id"] == evidence_id("document", "u1", first["text"])
@@ -65,13 +69,25 @@ def test_a_document_has_its_hit_first_and_then_what_else_was_found(
     assert (second["text"], second["char_start"], second["char_end"]) == ("Rest helps.", 0, 5)
 
 
+def test_an_abstract_is_whole_whichever_window_was_found(tmp_path: Path) -> None:
+    """Window 2 is the last of three of paper a; 6 is of a paper of 570 tokens, 4 its other text."""
+    hits = [{"unit_id": uid(n), "score": 2.0 - k, "rank": k + 1} for k, n in enumerate((2, 6))]
+    table = pa.table({"hits": pa.array([hits], HITS)})
+    at = index_of_papers(tmp_path)
+    ((whole, long),) = GatherDocuments(found="").open(at)(table)["documents"].to_pylist()
+    assert [line for line in whole["text"].splitlines() if line and line[0] != "#"] == [*ABSTRACT]
+    assert (whole["unit_id"], whole["char_start"], whole["score"]) == (uid(2), -1, 2.0)
+    assert "Introduction told." in long["text"] and "Casts in short." in long["text"]
+    assert room_of(2, EVIDENCE_TOKENS) == (1500, 1500) and room_of(3, EVIDENCE_TOKENS)[1] == 600
+
+
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(gathered(monkeypatch, ["u2"], k=1)) == 1
+    assert len(gathered(monkeypatch, ["u2"], k=1, windows=4)) == 1
     (first, _) = gathered(monkeypatch, ["u2"], windows=1, into="evidence")
     assert first["text"] == "Zinc helps."
-    assert gathered(monkeypatch, [], found="")[0]["text"] == "Zinc helps."
-    with pytest.raises(ValueError, match="at least 1"):
-        GatherDocuments(windows=0)
+    assert gathered(monkeypatch, [], found="", windows=1)[0]["text"] == "Zinc helps."
+    with pytest.raises(ValueError, match="0 for all"):
+        GatherDocuments(windows=-1)
 
 
 def test_a_retracted_paper_is_left_out_by_name_and_the_next_one_is_taken(
@@ -87,9 +103,9 @@ def test_a_retracted_paper_is_left_out_by_name_and_the_next_one_is_taken(
     monkeypatch.setattr(
         "srrag.systems.biogen.gather_documents.Standings.of", lambda at, stage: Said()
     )
-    (kept,) = gathered(monkeypatch, [], k=1, found="")
+    (kept,) = gathered(monkeypatch, [], k=1, found="", windows=1)
     assert (kept["unit_id"], kept["standing"]) == ("u3", "ok")
-    first, _ = gathered(monkeypatch, [], found="", status="show")
+    first, _ = gathered(monkeypatch, [], found="", windows=1, status="show")
     assert (first["standing"], first["standing_link"]) == ("retracted", "pmid:9")
     with pytest.raises(ValueError, match="status is 'maybe'"):
         GatherDocuments(status="maybe")

@@ -90,6 +90,8 @@ def test_an_abstract_is_two_calls_and_a_question_two_before_its_answer() -> None
     table = pa.Table.from_pylist([document], schema=DOCUMENTS)
     (first,) = FindDocumentKeywords(engine=engine).prompts(table)
     assert "at most 5" in first.system
+    untold = pa.Table.from_pylist([document | {"text": " "}], schema=DOCUMENTS)
+    assert FindDocumentKeywords(engine=engine).prompts(untold) == []
     (second,) = ExtractFindings(engine=engine).prompts(units(*KEYWORDS))
     assert '"title"' not in second.user and 'Title: "Aspirin for fever"' in second.user
     assert {"treatment", "usage"} <= set(dict(second.enums)["UnitFinding.aspect"])
