@@ -20,8 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from srrag.algo.intervals import ratio_interval
 from srrag.core.schema import EVIDENCE, empty_value, sentence_row
 from srrag.core.step import Place, Step
 from srrag.engine.openai.engine import HttpEngine
@@ -252,18 +254,25 @@ def support(engine: Engine, place: Place, data: str, pairs: str = "100") -> None
             groups.append(group)
     cases = JudgeClaims(engine=engine).open(place)(support_cases(groups)).to_pylist()
     counts: dict[str, Counter[str]] = {}
-    hits: Counter[tuple[bool, bool]] = Counter()
+    hits: list[Counter[tuple[bool, bool]]] = []
     for group, case in zip(groups, cases, strict=True):
+        hits.append(Counter())
         for place_, row in enumerate(group):
             words = [c["verdict"] for c in case["claims"] if c["sentence"] == place_]
             said = "lost" if not words else "full" if set(words) == {"full"} else "not full"
             true = row["label"] == "supported"
             counts.setdefault(row["kind"] if not true else "supported", Counter())[said] += 1
-            hits[true, said == "full"] += 1
+            hits[-1][true, said == "full"] += 1
     for kind, row in sorted(counts.items()):
         print(f"{kind:14}", dict(row))
-    f1 = 2 * hits[True, True] / max(1, 2 * hits[True, True] + hits[True, False] + hits[False, True])
-    print(f"{sum(hits.values())} sentences in {len(groups)} calls; F1 of supported {f1:.3f}")
+    right = np.array([2.0 * each[True, True] for each in hits])
+    wrong = np.array([float(each[True, False] + each[False, True]) for each in hits])
+    some = right + wrong > 0
+    f1 = ratio_interval(right[some], (right + wrong)[some])
+    told = "{:.3f} [{:.3f}, {:.3f}]".format(*f1)
+    print(
+        f"{sum(map(Counter.total, hits))} sentences in {len(groups)} calls; F1 of supported {told}"
+    )
 
 
 def main(what: str, url: str, root: str, *more: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -34,8 +34,8 @@ class SearchTopics(Step):
     The paper counts the visits of drawn walks; here their expectation is computed.
 
     `guide` γ multiplies the visits by exp(γ · cosine of question and topic), which the paper lacks;
-    with 0, only visits count (Eq. 8). The first `shown` topics have their text, without a head that
-    tells no label, for a model to read.
+    with 0, only visits count (Eq. 8). The first `shown` topics have their text, each once and
+    without a head that tells no label, for a model to read.
 
     A question whose words name nothing has no topic, and so no evidence.
     """
@@ -48,7 +48,7 @@ class SearchTopics(Step):
     guide: float = 4.0
     shown: int = 60
     graph: str = "hypergraph"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     reads: ClassVar[tuple[str, ...]] = ("search_words", "query_vector")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -129,8 +129,8 @@ class SearchTopics(Step):
         best = np.lexsort((pool, -scores))[: self.topics]
         top = graph.topics.take(pa.array(pool[best[: self.shown]]))
         heads = graph.entities["name"].take(top["entity"]).to_pylist()
-        told = zip(top["text"].to_pylist(), heads, strict=True)
-        texts = [text.removeprefix(f"{head}: {REST}. ") for text, head in told]
+        told = zip(*(top[name].to_pylist() for name in ("text", "label")), heads, strict=True)
+        texts = list(_once_each(told))
         texts += [""] * (len(best) - len(texts))
         return [
             {"topic": t, "text": told, "visits": visit, "score": score}
@@ -145,6 +145,19 @@ class SearchTopics(Step):
         seeds[list(entities)] = 1.0
         seeds[graph.topics_of_entity == 0] = 0.0
         return expected_visits(graph.to_topic, graph.to_entity, seeds, self.steps)
+
+
+def _once_each(told: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """What a model reads of topics, each a (text, label, entity).
+
+    No head that tells no label, and "" for what stands under another head already, as by rules a
+    sentence is the text of every entity that it names.
+    """
+    shown: set[str] = set()
+    for text, label, entity in told:
+        said = text.removeprefix(f"{entity}: {label}. ")
+        yield "" if said in shown else said if label == REST else text
+        shown.add(said)
 
 
 def _nearest(vector: Floats, graph: Hypergraph, most: int) -> list[int]:

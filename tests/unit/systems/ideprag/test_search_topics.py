@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.step import Place
-from srrag.systems.ideprag.search_topics import SearchTopics
+from srrag.systems.ideprag.search_topics import SearchTopics, _once_each
 from tests.unit.index.small_graph import graph_of, small_place, vector_of
 
 PLAIN = SearchTopics(asked=False, guide=0.0)
@@ -61,10 +61,22 @@ def test_a_walk_stays_among_what_its_entities_are_named_with(at: Place) -> None:
     names = graph.entities["name"].to_pylist()
     reached = {names[graph.topics["entity"][t["topic"]].as_py()] for t in row["topics"]}
     assert reached == {"Aspirin", "Fever"}, "exercise shares no evidence with them"
-    assert all(t["text"] for t in row["topics"])
+    texts = [t["text"].partition(". ")[2] or t["text"] for t in row["topics"] if t["text"]]
+    assert texts and len(texts) == len({*texts})
     assert not any(": general. " in t["text"] for t in row["topics"])
     hidden = found(replace(PLAIN, shown=1, topics=2), at, ("?", ["aspirin"]))[0]["topics"]
     assert [bool(t["text"]) for t in hidden] == [True, False]
+
+
+def test_a_model_reads_each_sentence_under_its_first_head_alone() -> None:
+    told = [
+        ("Falls: treatment. Training helps.", "treatment", "Falls"),
+        ("age: treatment. Training helps.", "treatment", "age"),
+        ("Falls: general. Many fall.", "general", "Falls"),
+        ("age: general. Many fall.", "general", "age"),
+        ("Rest. It helps.", "general", "Pain"),
+    ]
+    assert [*_once_each(told)] == [told[0][0], "", "Many fall.", "", "Rest. It helps."]
 
 
 def test_the_question_guides_to_the_topic_that_is_like_it(at: Place) -> None:
