@@ -1,36 +1,41 @@
-"""`srrag init root=R`: a new root, and the arithmetic that its texts are encoded in."""
+"""`srrag init root=R`: choices beside a root, and the arithmetic of its vectors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from srrag.config.words import choose, read_choices
+from srrag.config.words import choices_file, choose, read_choices
 from srrag.core.errors import UsageError
 from srrag.runner.progress import say
-from srrag.runner.settled import EMBEDDERS, settled_embedder
+from srrag.runner.settled import EMBEDDERS, built_embedder, settled_embedder
 from srrag.storage.store import Store
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Measure each arithmetic here; write bfloat16 or float32, or the named one, into the root."""
+    """Write choices beside the root; settle a new one's arithmetic, the named or the fast one.
+
+    A root that is built keeps the arithmetic that it has.
+    """
     from srrag.model import arithmetic  # imports torch
 
     store, asked = Store(config["root"]), config["arithmetic"]
     if asked not in ("auto", *EMBEDDERS):
         raise UsageError(f"arithmetic={asked}: auto, {', '.join(EMBEDDERS)}")
-    if chosen := {key: value for key, value in config["choose"].items() if value is not None}:
+    chosen = {key: value for key, value in config["choose"].items() if value is not None}
+    if chosen or choices_file(config["root"]):
         kept = choose(config["root"], chosen)
-        say(f"{kept}: " + ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items()))
+        held = ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items())
+        say(f"{kept}: {held or 'takes model, pipeline and other keys of all jobs here'}")
     store.create()
     with store.lock():
-        stands = settled_embedder(store.root)
-        if any((store.root / name).exists() for name in ("stages", "builds")):
-            if chosen and asked == "auto":  # no arithmetic is asked for, and none can change
-                return {"root": str(store), "embedder": stands or "", "texts_per_cpu_s": {}}
-            if stands is None:
-                raise UsageError(f"root={store} was begun without `srrag init` and stays as it is")
-        if stands and asked != "auto" and EMBEDDERS[asked] != stands:
-            raise UsageError(f"root={store} has embedder={stands}; another needs another root")
+        begun = any((store.root / name).exists() for name in ("stages", "builds"))
+        stands = settled_embedder(store.root) or (built_embedder(store.root) if begun else None)
+        if (stands or begun) and asked != "auto" and EMBEDDERS[asked] != stands:
+            has = f"has embedder={stands}" if stands else "was begun with another embedder"
+            raise UsageError(f"root={store} {has}; another needs another root")
+        if begun:
+            say(f"root={store} is begun and stays as it is" + f", {stands}" * bool(stands))
+            return {"root": str(store), "embedder": stands or "", "texts_per_cpu_s": {}}
         measured = arithmetic.rates()
         name = stands or EMBEDDERS[arithmetic.chosen(measured) if asked == "auto" else asked]
         if not stands:

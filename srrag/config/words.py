@@ -41,6 +41,7 @@ _OVERRIDE = re.compile(r"[~+-]|[\w.@/]*=")
 _ADDRESSES = ("engine.base_url", "engine.api_key_env", "engine.headers", "engine.query")
 """Where a question and a key go is said by a command, or by `model`, which sends none of one's own
 to an address that a file names."""
+_EXAMPLE = "# For all jobs on the root beside this file:\n# model: ollama/NAME\n# pipeline: srrag\n"
 _FORMS = "ollama/NAME, openai/NAME, http://host:8000/v1#NAME, vllm:FOLDER or rules"
 
 
@@ -126,7 +127,8 @@ def read_choices(path: Path | None) -> dict[str, str]:
 def choose(root: str | Path, chosen: Mapping[str, str]) -> Path:
     """Write choices into the file beside a root, over what it holds; returns its path.
 
-    Raises UsageError for a model that is none, and for a root at an address.
+    Without any, a file that is missing shows how they are written. Raises UsageError for a model
+    that is none, and for a root at an address.
     """
     if "model" in chosen:
         model_of(chosen["model"])
@@ -136,9 +138,10 @@ def choose(root: str | Path, chosen: Mapping[str, str]) -> Path:
     held = {**read_choices(path), **chosen}
 
     def write(new: Path) -> None:
-        new.write_text(yaml.safe_dump(held, sort_keys=False), "utf-8")
+        new.write_text(yaml.safe_dump(held, sort_keys=False) if held else _EXAMPLE, "utf-8")
 
-    commit(path, write)
+    if chosen or not path.exists():
+        commit(path, write)
     return path
 
 

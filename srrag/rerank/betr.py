@@ -86,14 +86,14 @@ class RerankBETR(Step):
 
     The reranker is a part of this step, so that parameters fitted to another scorer are refused. It
     writes the column `into`; its uncalibrated scores stay in `<into>_uncalibrated`. `model` is the
-    path of a betr.json, whose parameters are part of the identity. With `packaged`, a root without
-    that file takes the biases of grades that were fitted together with the reranker's packaged
-    weights (â = 1). A window without a grade counts as E.
+    path of a betr.json, whose parameters are part of the identity. Where none is named, it is
+    `own`, the root's; a root without that file takes the biases of grades that were fitted together
+    with the reranker's packaged weights (â = 1). A window without a grade counts as E.
     """
 
     reranker: Step
     model: str = field(default="", compare=False, metadata={"identity": False})
-    packaged: bool = field(default=False, compare=False, metadata={"identity": False})
+    own: str = field(default="", compare=False, metadata={"identity": False})
     into: str = "hits"
     units: str = "units"
 
@@ -129,22 +129,23 @@ class RerankBETR(Step):
 
     def calibration(self) -> Calibration:
         """Read the parameters; raises ValueError if they were fitted to another reranker."""
-        if not self.model:
+        path = self.model or self.own
+        if not path:
             raise ValueError(
                 "model: the path of a betr.json is missing; `srrag fit_betr` writes it"
             )
         if self.takes_packaged():
             return _fitted_together(self.reranker)
-        found = read_calibration(self.model)
+        found = read_calibration(path)
         here = scorer(self.reranker)
         if found.reranker != here:
             whose = found.reranker or "a reranker that it does not name"
-            raise ValueError(f"{self.model} was fitted to the scores of {whose}, not of {here}")
+            raise ValueError(f"{path} was fitted to the scores of {whose}, not of {here}")
         return found
 
     def takes_packaged(self) -> bool:
-        """Whether the root has no parameters of its own, and the packaged ones count."""
-        return self.packaged and not bring(Path(self.model)).is_file()
+        """Whether no file is named, the root has none of its own, and the packaged ones count."""
+        return not self.model and bool(self.own) and not bring(Path(self.own)).is_file()
 
     def open(self, at: Place) -> Function:
         """Read the parameters; raises ValueError if they were fitted to another reranker."""

@@ -27,18 +27,20 @@ def settled_embedder(root: Path) -> str | None:
     try:
         found = Store(root).settled().get("embedder")
     except (OSError, ValueError):
-        found = _of_builds(root)
+        found = built_embedder(root)
     return found if found in EMBEDDERS.values() else None
 
 
-def _of_builds(root: Path) -> str | None:
+def built_embedder(root: Path) -> str | None:
     """The arithmetic of a finished build's vectors, if they are the packaged model's."""
     for pointer in sorted((root / "builds").glob("[!.]*.json")):
         with suppress(OSError, ValueError, LookupError, TypeError):
             entry = read_json(pointer)["stages"]["vectors"]
             folder = Store(root).stage_dir("vectors", entry["fingerprint"])
-            encoder = read_json(folder / "manifest.json")["spec"]["encoder"]
-            if encoder.get("model", "minilm") == "minilm":
+            spec = read_json(folder / "manifest.json")["spec"]
+            encoder = spec.get("encoder", {})  # a specification leaves out what is the default
+            ours = encoder.get("model", "minilm") == "minilm"
+            if spec["_target_"] == "EncodeWindows" and ours:
                 return _BACKENDS.get(encoder.get("backend", "torch"))
     return None
 

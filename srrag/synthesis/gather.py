@@ -87,21 +87,34 @@ class StudyFindings:
         self._findings = _rows(store, self._pointer, "findings")
         self._papers, self._names = self._read(self._findings)
 
-    @property
-    def by_model(self) -> bool:
-        """Whether a model read the papers."""
-        return bool(self._findings)
+    def unread(self, question: str, most: int | None = None) -> str:
+        """Why rules do not read the papers for a question; "" where they or a model do.
+
+        Rules need an intervention and an outcome, and read at most `most` documents.
+        """
+        if self._findings:
+            return ""
+        (parts,) = rule_anchors([question])
+        if not (parts["I"] and parts["O"]):
+            read = "; ".join(f"{name}: {', '.join(parts[part]) or 'none'}" for part, name in _ASKED)
+            return f"rules read {read}: name both, or build with a model (model=…)"
+        documents = self._pointer["documents"]
+        receipts = (
+            self._store.read_receipt("documents", documents["fingerprint"], part)
+            for part in documents["parts"]
+        )
+        if most is not None and (count := sum(each.rows_out for each in receipts)) > most:
+            return f"{count:,} documents are too many for rules: build with a model (model=…)"
+        return ""
 
     def synthesise(self, question: str) -> Synthesis:
         """Say what the findings say to a question.
 
         Raises UsageError where no model read and the question names no intervention or outcome.
         """
+        if why := self.unread(question):
+            raise UsageError(f"root={self._store} holds no findings; {why}")
         (parts,) = rule_anchors([question])
-        if not self._findings and not (parts["I"] and parts["O"]):
-            read = "; ".join(f"{name}: {', '.join(parts[part]) or 'none'}" for part, name in _ASKED)
-            cure = "name both, or build with a model (model=…)"
-            raise UsageError(f"root={self._store} holds no findings; rules read {read}: {cure}")
         with few_texts():
             if self._findings:
                 told = (self._findings, self._papers, self._names, "a model")

@@ -110,7 +110,7 @@ def configurations(
 
     `overrides` hold for all `rows`, which map names to their own. `asked` returns the part of a
     pipeline to run; it raises ValueError if it cannot run. With `off`, a configuration at fault
-    goes there with its reason, and the others run.
+    goes there with its reason, and the others run; a file that `overrides` name has to be there.
     """
     argv = [item for item in overrides if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):
@@ -119,11 +119,16 @@ def configurations(
     made: dict[str, Configuration] = {}
     identities: set[str] = set()
     wanted = list(named(rows, argv))
-    _check_made(made_by, [item for _, given in wanted for item in given])
+    stated = {key_of(item) for item in overrides}
+    needed = [file for file in made_by if off is None or f"sweep.{file.key}" in stated]
+    if lacks := _lacking(needed, [item for _, given in wanted for item in given]):
+        raise UsageError(lacks)
     for name, given in wanted:
         if name in made:
             raise UsageError(f"sweep: two configurations are named {name!r}")
         try:
+            if lacks := _lacking(made_by, given):
+                raise UsageError(lacks)
             made[name] = _composed(name, given, common, asked)
             for step in made[name].pipeline.steps:
                 if repr(step) not in identities:
@@ -139,8 +144,8 @@ def configurations(
     return list(made.values())
 
 
-def _check_made(made_by: Sequence[FileMadeBefore], overrides: Sequence[str]) -> None:
-    """Raise UsageError that names the missing files of `sweep.KEY` that rows read."""
+def _lacking(made_by: Sequence[FileMadeBefore], overrides: Sequence[str]) -> str:
+    """Name the missing files of `sweep.KEY` that rows read; "" where all are there."""
     read = {item.partition("=")[2] for item in overrides}
     lacking = []
     for file in made_by:
@@ -149,8 +154,7 @@ def _check_made(made_by: Sequence[FileMadeBefore], overrides: Sequence[str]) -> 
             path = item.partition("=")[2]
             if path in read and not exists(Path(path)) and not listing(Path(path)):
                 lacking.append(f"{item}: there is no such file (made by: {file.command})")
-    if lacking:
-        raise UsageError("; ".join(lacking))
+    return "; ".join(lacking)
 
 
 def named(rows: Mapping[str, Any], argv: Sequence[str]) -> Iterator[tuple[str, Overrides]]:

@@ -76,9 +76,10 @@ def quote_windows(
                 if quote and quote in " ".join(text.split())
             ]
             if not found:
-                raise ValueError(
-                    f"question {question['query_id']}: no window of {gold['doc']} holds its quote"
-                )
+                of = f"window of {gold['doc']} holds its quote"
+                if gold["doc"] not in windows:
+                    of = f"document {gold['doc']!r} is here; build its corpus into another root"
+                raise ValueError(f"question {question['query_id']}: no {of}")
             listed.append((int(gold["relevance"]), found))
     return quotes
 

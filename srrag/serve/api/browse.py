@@ -36,7 +36,9 @@ from srrag.synthesis.gather import StudyFindings
 Json = dict[str, Any]
 Grade = Literal["", "A", "B", "C", "D", "E", "none"]
 MAX_ROWS = 200
-NO_FINDINGS = "this library holds no findings: they come with a build that a model reads (model=…)"
+READ_BY_RULES = 10_000
+"""Documents that rules may read for a question; a model's findings have no such limit."""
+
 MAX_BESIDE = 7
 """Runs beside the first one; so many are kept in memory."""
 
@@ -206,8 +208,8 @@ def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
                 fresh = StudyFindings(Store(host.settings.root), host.settings.build)
                 gathered.clear()
                 gathered[version] = fresh
-            if not gathered[version].by_model:
-                raise ApiError(404, "no_findings", NO_FINDINGS)
+            if why := gathered[version].unread(body.question, READ_BY_RULES):
+                raise ApiError(404, "no_findings", f"this library holds no findings; {why}")
             try:
                 found = gathered[version].synthesise(body.question)
             except UsageError as error:  # what it needs is not installed

@@ -134,5 +134,5 @@ def test_choices_are_made_of_a_root_that_stands_too(tmp_path: Path) -> None:
     (tmp_path / "R" / "builds").mkdir()
     told = srrag.run("init", f"root={tmp_path}/R", "model=ollama/m")
     assert told["embedder"] == "" and (tmp_path / CHOICES).read_text() == "model: ollama/m\n"
-    with pytest.raises(UsageError, match="begun without"):
-        srrag.run("init", f"root={tmp_path}/R")
+    assert srrag.run("init", f"root={tmp_path}/R")["embedder"] == ""
+    assert (tmp_path / CHOICES).read_text() == "model: ollama/m\n"

@@ -7,6 +7,7 @@ import pytest
 
 import srrag
 from srrag.config.compose import configure
+from srrag.config.words import read_choices
 from srrag.core.errors import UsageError
 from srrag.core.spec import spec
 from srrag.model import arithmetic
@@ -16,6 +17,7 @@ from srrag.runner.repair import mend_marker
 from srrag.runner.settled import settled_embedder
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
+from tests.conftest import linked
 from tests.unit.runner.test_update import DOCUMENTS, build
 
 FAST, SLOW = {"float32": 50.0, "bfloat16": 90.0}, {"float32": 50.0, "bfloat16": 11.0}
@@ -62,18 +64,34 @@ def test_a_slow_machine_and_a_named_choice(tmp_path: Path, machine: Any) -> None
 
 def test_a_root_that_was_begun_without_it_stays_as_it_is(tmp_path: Path, machine: Any) -> None:
     machine(FAST)
-    build(tmp_path, DOCUMENTS)
+    root = tmp_path / "R"
+    build(root, DOCUMENTS)
+    stood = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert srrag.run("init", f"root={root}")["embedder"] == ""
+    with pytest.raises(UsageError, match="begun with another embedder; another needs"):
+        srrag.run("init", f"root={root}", "arithmetic=float32")
+    assert settled_embedder(root) is None and backend(root) == "torch"
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == stood
+    choices = tmp_path / "srrag.yaml"
+    assert choices.read_text().startswith("# For all jobs") and not read_choices(choices)
+    choices.write_text("pipeline: bm25\n")
+    assert srrag.run("init", f"root={root}")["embedder"] == ""
+    assert read_choices(choices) == {"pipeline": "bm25"}, "what stands is kept"
+
+
+def test_a_built_root_names_the_arithmetic_that_it_keeps(sample_root: Path, tmp_path: Path) -> None:
+    root = linked(sample_root, tmp_path / "R", "jobs")
     for given in ((), ("arithmetic=float32",)):
-        with pytest.raises(UsageError, match="begun without"):
-            srrag.run("init", f"root={tmp_path}", *given)
-    assert settled_embedder(tmp_path) is None and backend(tmp_path) == "torch"
+        assert srrag.run("init", f"root={root}", *given)["embedder"] == "minilm"
+    with pytest.raises(UsageError, match="has embedder=minilm; another needs another root"):
+        srrag.run("init", f"root={root}", "arithmetic=bfloat16")
 
 
 def test_a_damaged_marker_takes_no_choice_with_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
     folder = store.stage_dir("vectors", "f")
-    step = {"encoder": spec(Encoder(backend="torch-bf16"))}
+    step = {"_target_": "EncodeWindows", "encoder": spec(Encoder(backend="torch-bf16"))}
     commit_json(folder / "manifest.json", {"spec": step})
     store.write_pointer("default", {"stages": {"vectors": {"fingerprint": "f"}}})
     assert settled_embedder(tmp_path) is None, "a sound marker without a choice"
@@ -82,7 +100,7 @@ def test_a_damaged_marker_takes_no_choice_with_it(tmp_path: Path) -> None:
         assert settled_embedder(tmp_path) == "minilm_bf16"
     mend_marker(store)
     assert store.settled() == {"embedder": "minilm_bf16"}
-    commit_json(folder / "manifest.json", {"spec": {"encoder": spec(Encoder(model="/m"))}})
+    commit_json(folder / "manifest.json", {"spec": {**step, "encoder": spec(Encoder(model="/m"))}})
     (tmp_path / "srrag.json").unlink()
     assert settled_embedder(tmp_path) is None, "another model is no arithmetic of this one"
 

@@ -159,11 +159,11 @@ def test_the_terms_of_a_pipeline_are_those_that_it_ranks_by(model: Path) -> None
 
 def test_a_root_without_parameters_takes_those_fitted_with_the_weights(tmp_path: Path) -> None:
     fused = FuseFeatures(hits=("hits_whole",), scores={"sparse": "found.sparse"})
-    step = RerankBETR(reranker=fused, model=str(tmp_path / "betr.json"), packaged=True)
+    step = RerankBETR(reranker=fused, own=str(tmp_path / "betr.json"))
     found = step.calibration()
     assert found.a == 1 and found.u.tolist() == list(fused.weights().u)
     assert step.fitted() == (fused.weights().fitted,) and len(found.fitted.questions) > 1000
-    with pytest.raises(ValueError, match="there is no such file"):
-        replace(step, packaged=False).calibration()
+    with pytest.raises(ValueError, match=r"mistyped\.json: there is no such file"):
+        replace(step, model=str(tmp_path / "mistyped.json")).calibration()
     with pytest.raises(ValueError, match="RerankMaxSim has no packaged biases"):
-        RerankBETR(reranker=RerankMaxSim(), model=str(tmp_path / "x"), packaged=True).calibration()
+        RerankBETR(reranker=RerankMaxSim(), own=str(tmp_path / "x")).calibration()

@@ -10,6 +10,8 @@ from srrag.config.places import choices
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.configurations import Configuration, configurations, made_before, named
+from srrag.storage.store import Store
+from tests.conftest import linked
 
 
 def expanded(root: Path, *argv: str) -> list[Configuration]:
@@ -120,6 +122,24 @@ def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
     assert [row.name for row in made] == [
         "bm25", "dense", "graph", "hybrid", "hybrid_graph", "hybrid_maxsim",
     ]  # fmt: skip
+
+
+def test_a_root_of_ones_own_leaves_out_the_rows_that_it_lacks_something_for(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    root = linked(sample_root, tmp_path / "R", "jobs")
+    pointer = Store(root).read_pointer("default")
+    text = {name: of for name, of in pointer["stages"].items() if name not in ("entities", "graph")}
+    Store(root).write_pointer("default", {**pointer, "stages": text})
+    config = configure("sweep", [f"root={root}", "bench=sample", "sweep=retrieval"])
+    given, off = config["sweep"], dict[str, str]()
+    made = configurations(
+        config["overrides"], given["rows"], Pipeline.ranking, made_before(given), off
+    )
+    assert [row.name for row in made] == ["bm25", "dense", "hybrid", "hybrid_maxsim", "srrag"]
+    assert set(off) == {"graph", "hybrid_graph", "srrag_graph", "srrag_no_colbert"}
+    assert "(made by: srrag fit_betr root=S pipeline=srrag_graph" in off["srrag_no_colbert"]
+    assert not any("\n" in why for why in off.values())
 
 
 def test_a_filter_that_is_lacking_is_named_before_anything_runs(sample_root: Path) -> None:

@@ -19,6 +19,7 @@ import srrag
 from srrag.core.pipeline import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
+from srrag.serve.api import browse
 from srrag.storage.store import Store
 from tests.findings_root import PREVENTS, with_findings
 from tests.unit.serve.serving import CAST, events, served, settings
@@ -167,9 +168,16 @@ def test_a_synthesis_is_the_record_of_the_command_with_a_plot_of_each_pool(
 def test_a_synthesis_that_cannot_be_is_refused_in_one_line(
     sample_root: Path, tmp_path: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bare = client.post("/v1/synthesis", json={"question": PREVENTS})
+    by_rules = client.post("/v1/synthesis", json={"question": PREVENTS})
+    assert by_rules.json()["read_by"] == "rules" and by_rules.json()["plots"] == []
+    bare = client.post("/v1/synthesis", json={"question": "Is rest good?"})
     assert code(bare) == (404, "no_findings")
-    assert "model=" in bare.json()["error"]["message"]
+    assert "name both, or build with a model" in bare.json()["error"]["message"]
+    with monkeypatch.context() as patch:
+        patch.setattr(browse, "READ_BY_RULES", 50)
+        many = client.post("/v1/synthesis", json={"question": PREVENTS})
+    assert code(many) == (404, "no_findings")
+    assert "55 documents are too many for rules" in many.json()["error"]["message"]
     assert code(client.post("/v1/synthesis", json={"question": " "})) == (422, "empty_question")
     assert code(client.post("/v1/synthesis", json={"pipeline": "bm25"})) == (400, "invalid")
     root = with_findings(sample_root, tmp_path / "root")
