@@ -29,7 +29,7 @@ def default_out(pipeline: Pipeline | None, root: str | None, pairs: str | None) 
     """Return the folder that a pipeline's BETR reads, else one in the root or beside the pairs."""
     step = None if pipeline is None else betr_of(pipeline)
     if step is not None:
-        return Path(step.model).parent
+        return Path(step.model or step.own).parent
     return Path(str(pairs)).parent / "betr" if root is None else Path(root) / "jobs" / "fit_betr"
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
-from srrag.lab.experiment.gold_pairs import betr_of, uncalibrated
+from srrag.lab.experiment.gold_pairs import betr_of, default_out, uncalibrated
 from srrag.rerank.betr import RerankBETR
 from srrag.retrieve.fuse import FuseRanks
 from srrag.retrieve.search_sparse import SearchSparse
@@ -18,6 +20,13 @@ def test_what_stands_in_betr_is_calibrated_and_no_file_is_read() -> None:
     pipeline = Pipeline(rank=(SPARSE, betr))
     assert betr_of(pipeline) == betr
     assert uncalibrated(pipeline) == Pipeline(rank=(SPARSE, fuse))
+
+
+def test_a_fit_goes_where_its_pipeline_reads_it() -> None:
+    fuse = FuseRanks(channels=("hits_sparse",), into="hits")
+    for named in ({"model": "S/betr.json", "own": "R/betr.json"}, {"own": "S/betr.json"}):
+        pipeline = Pipeline(rank=(SPARSE, RerankBETR(reranker=fuse, **named)))
+        assert default_out(pipeline, "R", None) == Path("S")
 
 
 def test_without_betr_the_last_step_is_calibrated() -> None:
