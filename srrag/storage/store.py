@@ -99,7 +99,8 @@ class Store:
         self._refresh()
         if not self._marker.exists():
             mirror.check_bucket(self.root)
-            raise UsageError(f"root={self} holds no build; run `srrag build root=…` first")
+            hint = "`srrag build PAPERS/` makes one, `srrag sample` one to try"
+            raise UsageError(f"root={self} holds no build: {hint}")
         try:
             layout = read_json(self._marker)["layout"]
         except (ValueError, KeyError, TypeError):
