@@ -31,7 +31,6 @@ from srrag.serve.api.chat import (
     model_list,
 )
 from srrag.serve.api.gateway import Gateway
-from srrag.serve.api.openai_responses import add_responses
 from srrag.serve.api.openapi import (
     EVENT_STREAM,
     NEEDS_KEY,
@@ -73,7 +72,6 @@ def create_app(host: PipelineService) -> Gateway:
     _add_answers(app, host)
     _add_retrieval(app, host)
     _add_chat(app, host)
-    add_responses(app, host)
     _add_operations(app, host)
     add_reranking(app, host)
     add_reading(app, host)

@@ -33,7 +33,7 @@ ROLE_PATHS = {"/admin/": "admin", "/v1/runs": "runs"}
 """Beginnings of paths and the role that a key needs for them; the others need none."""
 
 QUEUED_PATHS = (
-    "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/responses", "/v1/search",
+    "/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search",
     "/v1/rerank", "/v1/synthesis",
 )  # fmt: skip
 """Paths whose requests wait in the queue for a worker."""

@@ -26,9 +26,6 @@ ASKED = {"question": CAST, "options": {"trace": True, "clinical": True}}
 CHAT = {"model": "srrag", "messages": [{"role": "user", "content": CAST}]}
 
 
-RESPONSES = {"model": "srrag", "input": CAST}
-
-
 def real(root: Path, folder: Path) -> dict[str, str]:
     """What a server of a built root answers, by the file that shows it."""
     keys = folder / "keys"
@@ -38,7 +35,6 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         found = {f"{name}.json": as_json(cut(body)) for name, body in replies(client).items()}
         heard = client.post("/v1/answers/stream", json={"question": CAST}).text
         chunks = client.post("/v1/chat/completions", json={**CHAT, "stream": True}).text
-        told_again = client.post("/v1/responses", json={**RESPONSES, "stream": True}).text
     with served(settings(with_findings(root, folder / "read"), "pipeline=bm25")) as (client, _):
         made = client.post("/v1/synthesis", json={"question": PREVENTS}).raise_for_status().json()
     found["synthesis.json"] = as_json(made | {"plots": [f"{each[:60]}…" for each in made["plots"]]})
@@ -46,10 +42,6 @@ def real(root: Path, folder: Path) -> dict[str, str]:
         "answer_stream.txt": "".join(
             f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
             for name, data in events(heard)
-        ),
-        "responses_stream.txt": "".join(
-            f"event: {name}\ndata: {json.dumps(cut(data), ensure_ascii=False)}\n\n"
-            for name, data in events(told_again)
         ),
         "chat_stream.txt": "".join(f"data: {each}\n\n" for each in map(cut_chunk, data(chunks))),
     }
@@ -71,7 +63,6 @@ def replies(client: TestClient) -> dict[str, Any]:
     return {
         "answer": post("/v1/answers", ASKED),
         "chat": post("/v1/chat/completions", CHAT),
-        "responses": post("/v1/responses", RESPONSES),
         "models": get("/v1/models"),
         "model": get("/v1/models/srrag"),
         "search": search,
