@@ -19,7 +19,7 @@ from srrag.core.units import Units
 from srrag.export.titles import DIGITS, unique_titles
 from srrag.graph import knowledge_tree
 from srrag.graph.communities import read_communities
-from srrag.graph.layers import read_rows, row_batches
+from srrag.graph.partition import read_rows
 from srrag.graph.tree_layout import ROWS
 from srrag.storage.mirror import pull_build
 
@@ -220,7 +220,8 @@ def _batches(path: Path, kept: Bools) -> Iterator[tuple[Ints, pa.Table]]:
     start = 0
     if not kept.any():
         yield np.zeros(0, np.int64), pq.read_schema(path).empty_table()
-    for table in row_batches(path, rows=_BATCH_ROWS):
+    for batch in pq.ParquetFile(path).iter_batches(_BATCH_ROWS):
+        table = pa.Table.from_batches([batch])
         inside = np.flatnonzero(kept[start : start + len(table)])
         if len(inside):
             found = table.take(pa.array(inside)) if len(inside) < len(table) else table

@@ -6,10 +6,11 @@ entities are two nodes. Synonyms are not merged (§3 of sr-rag gives the reasons
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,16 +18,10 @@ import pyarrow.parquet as pq
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.grouping import ungroup
-from srrag.graph.incremental_merge import revised
-from srrag.graph.layers import count_rows, layer_path, layers_of
-from srrag.graph.partition import SIDES, merge_parts, on_threads, read_facts, write_rows
-from srrag.storage.links import link_or_copy
+from srrag.graph.partition import SIDES, Side, merge_parts, on_threads, read_facts, write_rows
 from srrag.storage.mirror import opened
-from srrag.storage.shards import IndexShard, write_shards
 
 _SOURCES = "sources.parquet"
-_FILES = (*(f"{name}.parquet" for name in SIDES), _SOURCES)
-_GROWS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +31,10 @@ class MergeEntities(Build):
     Times, arms and general names ("participants") belong to their document and never merge over
     documents.
 
-    An update that only adds documents writes their mentions as a layer (`srrag.graph.layers`).
     `bucket_facts` bounds memory: each thread groups about that many facts at a time.
     """
 
-    version = 2
+    version = 3
 
     triples: str = "triples"
     bucket_facts: int = place_field(1 << 19)
@@ -64,55 +58,60 @@ class MergeEntities(Build):
     def update(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
     ) -> dict[str, float | int | str]:
-        """Write new mentions as a layer beside the others, or one layer if a document was removed.
+        """Write the former tables without what went and with what came: a full build's very files.
 
-        Layers with at most twice its number of facts are merged into it. Read as a whole
-        (`read_rows`), all layers are the tables of a build from nothing.
+        What comes is merged in this process; more than a bucket of it makes all anew.
         """
-        paths, layers = inputs[self.triples], layers_of(former.folder)
+        paths = inputs[self.triples]
         came = [path for path in paths if path not in former.kept]
         names = pa.array([path.name for path in paths if path in former.kept], pa.string())
-        sources = [_sources(former.folder, layer) for layer in layers]
-        held = pa.concat_tables(sources)
+        held = pq.read_table(former.folder / _SOURCES)
         kept = pc.is_in(held["part"], names)
         gone = pc.unique(held.filter(pc.invert(kept))["doc_id"])
-        facts = _facts(came)
-        stand = 0 if len(gone) else _standing(layers, facts)
-        taken = layers[stand:]
-        facts += sum(layer.rows for layer in taken[1:])
         again = pc.any(pc.is_in(held.filter(kept)["doc_id"], gone)).as_py()
-        if facts > self.bucket_facts or again:
+        if _facts(came) > self.bucket_facts or again:
             return self.build(inputs, out, at)
         keyed, added = read_facts(came)
-        number = layers[stand - 1].number + 1 if stand else 0
+        rows = {}
         for name, side in SIDES.items():
-            table = former.folder / f"{name}.parquet"
-            files = [layer_path(table, layer.number) for layer in taken]
-            flat = [ungroup(pq.read_table(file), side.flat) for file in files[1:]]
-            new = pa.concat_tables([keyed[name], *(f.filter(_without(f, gone)) for f in flat)])
-            rows = revised(files[0], side, gone, new) if files else [side.group(new)]
-            write_rows(layer_path(out / table.name, number), rows, name)
-        own = [each.filter(_without(each, gone)) for each in sources[stand:]]
-        told = pa.concat_tables([*own, added])
-        written = _write_sources(told, layer_path(out / _SOURCES, number))
-        for layer in layers[:stand]:
-            for name in _FILES:
-                link_or_copy(*(layer_path(f / name, layer.number) for f in (former.folder, out)))
-        if stand:
-            write_shards([*layers[:stand], IndexShard(number, (), written)], out)
-        return {
-            **{name: count_rows(out / f"{name}.parquet") for name in SIDES},
-            "facts": written + sum(layer.rows for layer in layers[:stand]),
-        }
+            file = f"{name}.parquet"
+            tables = revised(former.folder / file, side, gone, keyed[name])
+            rows[name] = write_rows(out / file, tables, name)
+        told = pa.concat_tables([held.filter(_without(held, gone)), added])
+        return {**rows, "facts": _write_sources(told, out / _SOURCES)}
 
 
-def _standing(layers: Sequence[IndexShard], facts: int) -> int:
-    """How many layers, the first ones, stay as they are where so many facts come."""
-    stand = len(layers)
-    while stand and layers[stand - 1].rows <= _GROWS * facts:
-        stand -= 1
-        facts += layers[stand].rows
-    return stand
+def revised(former: Path, side: Side, gone: pa.Array, came: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of a table without the mentions of documents `gone` and with those of `came`.
+
+    It reads the former table by row group; unchanged rows pass as they are.
+    """
+    file = pq.ParquetFile(former, memory_map=True)
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group)
+        here = came
+        if group + 1 < file.num_row_groups:
+            within = pc.less_equal(came[side.key], table[side.key][-1])
+            here, came = came.filter(within), came.filter(pc.invert(within))
+        yield _revise(table, side, gone, here)
+    if not file.num_row_groups:
+        yield side.group(came)
+
+
+def _revise(table: pa.Table, side: Side, gone: pa.Array, came: pa.Table) -> pa.Table:
+    touched = pc.is_in(table[side.key], came[side.key].combine_chunks())
+    if len(gone):
+        mentions = table["mentions"].combine_chunks()
+        lost = pc.is_in(pc.struct_field(mentions.flatten(), "doc_id"), gone)
+        rows = pc.unique(pc.list_parent_indices(mentions).filter(lost))
+        touched = pc.or_(touched, pc.is_in(pa.array(range(len(table)), rows.type), rows))
+    rest = ungroup(table.filter(touched), side.flat)
+    rest = rest.filter(pc.invert(pc.is_in(rest["doc_id"], gone)))
+    made = side.group(pa.concat_tables([rest, came]))
+    both = pa.concat_tables([table, made]).combine_chunks()
+    stays = np.flatnonzero(np.invert(touched))
+    rows = pa.array(np.concatenate([stays, np.arange(len(table), len(both))]))
+    return both.take(rows.take(pc.sort_indices(both[side.key].take(rows))))
 
 
 def _without(rows: pa.Table, gone: pa.Array) -> pa.ChunkedArray:
@@ -122,10 +121,6 @@ def _without(rows: pa.Table, gone: pa.Array) -> pa.ChunkedArray:
 
 def _facts(paths: Sequence[Path]) -> int:
     return sum(int(pq.read_metadata(opened(path)).num_rows) for path in paths)
-
-
-def _sources(folder: Path, layer: IndexShard) -> pa.Table:
-    return pq.read_table(layer_path(folder / _SOURCES, layer.number))
 
 
 def _write_sources(sources: pa.Table, path: Path) -> int:

@@ -179,6 +179,12 @@ def merge_parts(
     return pa.concat_tables(sources), rows
 
 
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a table of the graph; a column may be a field of the mentions."""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns=columns)
+
+
 def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
     """Write sorted tables as one file with row groups of equal size; returns the number of rows."""
     side, written = SIDES[name], 0

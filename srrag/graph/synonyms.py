@@ -34,8 +34,7 @@ from srrag.graph.facts import (
     normalise,
 )
 from srrag.graph.grouping import group_ends, group_links, ungroup
-from srrag.graph.layers import read_rows
-from srrag.graph.partition import write_rows
+from srrag.graph.partition import read_rows, write_rows
 from srrag.model.encoder import Encoder
 from srrag.reading.abbreviations import read_abbreviations
 from srrag.reading.vocabulary import Matcher, Vocabulary, key, tokens_of

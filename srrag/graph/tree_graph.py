@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.facts import LOCAL_TYPES, normalise
-from srrag.graph.layers import read_rows
 from srrag.graph.nodes import in_order, numbered, rows_of_ends
+from srrag.graph.partition import read_rows
 from srrag.graph.tables import narrow
 
 Ints = npt.NDArray[np.int64]

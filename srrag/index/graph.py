@@ -24,8 +24,8 @@ from srrag.core.step import Build, Place, PreviousVersion
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.knowledge_tree import read_below, read_topics
-from srrag.graph.layers import read_rows
 from srrag.graph.name_vectors import FILES, NameVectors, encode_names
+from srrag.graph.partition import read_rows
 from srrag.index.graph_files import rows_or_none, write_codes, write_ids, write_ragged
 from srrag.index.graph_names import Aliases, inverted, spellings
 from srrag.index.graph_walk import DOCUMENT, write_links

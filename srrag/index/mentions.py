@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.algo.graph_scores import segments
-from srrag.graph.layers import row_batches
 
 Ints = npt.NDArray[np.int64]
 
@@ -79,5 +79,5 @@ def mentioned(
 
 
 def _mention_batches(path: Path) -> Iterator[pa.ListArray]:
-    for table in row_batches(path, ["mentions"], _BATCH_ROWS):
-        yield table["mentions"].combine_chunks()
+    for batch in pq.ParquetFile(path).iter_batches(_BATCH_ROWS, columns=["mentions"]):
+        yield batch["mentions"]

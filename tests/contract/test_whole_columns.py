@@ -30,9 +30,8 @@ OF_A_LOG = {"engine/log/index.py": 1, "engine/log/parts.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
     "graph/grouping.py": 7,
-    "graph/incremental_merge.py": 3,
+    "graph/entities.py": 3,
     "graph/partition.py": 5,
-    "index/mentions.py": 1,
 }
 """Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
 WHOLE_GRAPH = {

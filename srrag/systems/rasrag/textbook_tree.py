@@ -22,7 +22,7 @@ from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.communities import read_communities
-from srrag.graph.layers import read_rows
+from srrag.graph.partition import read_rows
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
 from srrag.storage.mapped_table import map_table, save_table, write_lookup

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srrag.graph import partition
+from srrag.graph.entities import revised
 from srrag.graph.facts import ENDS
 from srrag.graph.grouping import group_ends
-from srrag.graph.incremental_merge import revised
 from srrag.graph.partition import SIDES, write_rows
 
 SIDE = SIDES["entities"]

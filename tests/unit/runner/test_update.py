@@ -16,7 +16,7 @@ from srrag.corpus.record import RawRecord
 from srrag.graph.communities import DetectCommunities, read_communities
 from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
-from srrag.graph.layers import read_rows
+from srrag.graph.partition import read_rows
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, version_of
