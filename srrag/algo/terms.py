@@ -1,13 +1,14 @@
 """Content words of a question or sentence, stemmed."""
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import Stemmer
 
 from srrag.algo.stopwords import STOPWORDS
 
 _WORD = re.compile(r"[^\W_]+")
+_MOST_WORDS = 100_000
 
 
 def terms(text: str) -> list[str]:
@@ -18,10 +19,20 @@ def terms(text: str) -> list[str]:
 @lru_cache(maxsize=1024)
 def _stems(text: str) -> tuple[str, ...]:
     """The stems, kept for the next step: gate, notices and quotes read the same few texts."""
-    words = [word for word in _WORD.findall(text.lower()) if word not in STOPWORDS]
-    return tuple(_stemmer().stemWords(words))
+    return tuple(filter(None, map(_STEM.__getitem__, _WORD.findall(text.lower()))))
 
 
-@cache
-def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
+class _StemOf(dict[str, str]):
+    """The stem of each word that was read, "" of a stop word; it forgets all when it is full."""
+
+    def __init__(self) -> None:
+        self._stemmer = Stemmer.Stemmer("english", 0)
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        self[word] = stem = "" if word in STOPWORDS else self._stemmer.stemWord(word)
+        return stem
+
+
+_STEM = _StemOf()

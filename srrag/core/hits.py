@@ -86,7 +86,7 @@ def pack_flat(
         ],
         fields=list(HITS.value_type),
     )
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs).cast(HITS)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=HITS)
 
 
 def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
@@ -94,8 +94,7 @@ def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
     lists = column.combine_chunks()
     flat = lists.flatten()
     offsets = np.asarray(lists.offsets, dtype=np.int64)
-    ids, scores = pc.struct_field(flat, "unit_id"), pc.struct_field(flat, "score")
-    return ids, np.asarray(scores, dtype=np.float32), offsets - offsets[0]
+    return flat.field(0), np.asarray(flat.field(1), dtype=np.float32), offsets - offsets[0]
 
 
 def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -127,6 +126,7 @@ class PipelineSlice(Step):
     def open(self, at: Place) -> Function:
         """Open every step."""
         opened = [(bare(step), step.open(at)) for step in self.steps]
+        writes = self.writes
 
         def run(batch: pa.Table) -> pa.Table:
             table, rejected = _living(_numbered(batch))
@@ -148,59 +148,61 @@ class PipelineSlice(Step):
                         "rows_out": table.num_rows,
                     }
                 )
-            return self._join(table, rejected, trace, faults)
+            return self._join(writes, table, rejected, trace, faults)
 
         return run
 
     def filled(self, rows: pa.Table) -> pa.Table:
         """Add the missing columns of these steps, empty, to rows that were rejected earlier."""
         numbered = _numbered(rows)
-        return self._join(numbered.slice(0, 0), [numbered], [], [])
+        return self._join(self.writes, numbered.slice(0, 0), [numbered], [], [])
 
     def _join(
         self,
+        writes: pa.Schema,
         table: pa.Table,
         rejected: Sequence[pa.Table],
         trace: list[dict[str, object]],
         faults: list[dict[int, str]],
     ) -> pa.Table:
         """Put the rejected rows back in their places, with their missing columns empty."""
-        tables, writes = [], self.writes
-        numbered = writes.append(pa.field(_ROW, pa.int64()))
+        tables, places = [], []
         for part in [each for each in (table, *rejected) if each.num_rows] or [table]:
-            columns = {}
-            for item in writes:
-                if item.name == "trace":
-                    columns["trace"] = self._traced(part, trace, faults)
-                elif item.name in part.column_names:
-                    columns[item.name] = part[item.name]
-                else:
-                    blank = [empty_column(item)] * part.num_rows
-                    columns[item.name] = pa.array(blank, item.type)
-            columns[_ROW] = part[_ROW]
-            tables.append(pa.table(columns, schema=numbered))
-        joined = pa.concat_tables(tables)
-        if (np.diff(np.asarray(joined[_ROW])) < 0).any():
-            joined = joined.sort_by(_ROW)
-        return joined.drop_columns([_ROW]).combine_chunks()
+            held = dict(zip(part.column_names, part.columns, strict=True))
+            held["trace"] = self._traced(held, part.num_rows, trace, faults)
+            columns = [
+                held[item.name]
+                if item.name in held
+                else pa.array([empty_column(item)] * part.num_rows, item.type)
+                for item in writes
+            ]
+            tables.append(pa.table(columns, schema=writes))
+            places += held[_ROW].to_pylist()
+        joined = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        if places != sorted(places):
+            joined = joined.take(np.argsort(places))
+        return joined.combine_chunks()
 
     def _traced(
-        self, part: pa.Table, trace: list[dict[str, object]], faults: list[dict[int, str]]
+        self,
+        held: Mapping[str, pa.ChunkedArray],
+        num_rows: int,
+        trace: list[dict[str, object]],
+        faults: list[dict[int, str]],
     ) -> pa.Array:
         """Return the trace of every row of a part: the earlier steps, then these."""
-        lengths = [_lengths(part, step) for step in self.steps[: len(trace)]]
-        columns = zip(*lengths, strict=True) if lengths else [()] * part.num_rows
-        had = "trace" in part.column_names
-        before = part["trace"].to_pylist() if had else [[]] * part.num_rows
+        lengths = [_lengths(held, num_rows, step) for step in self.steps[: len(trace)]]
+        columns = zip(*lengths, strict=True) if lengths else [()] * num_rows
+        before = held["trace"].to_pylist() if "trace" in held else [[]] * num_rows
         rows = [
             [
                 *former,
                 *(
-                    {**entry, "items": int(n), "fault": lost.get(row, "")}
+                    {**entry, "items": n, "fault": lost.get(row, "")}
                     for entry, n, lost in zip(trace, counts, faults, strict=True)
                 ),
             ]
-            for row, former, counts in zip(part[_ROW].to_pylist(), before, columns, strict=True)
+            for row, former, counts in zip(held[_ROW].to_pylist(), before, columns, strict=True)
         ]
         return pa.array(rows, TRACE)
 
@@ -310,13 +312,13 @@ def _living(table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     return table.filter(alive), [table.filter(pc.invert(alive))]
 
 
-def _lengths(part: pa.Table, step: Step) -> npt.NDArray[np.int32]:
+def _lengths(held: Mapping[str, pa.ChunkedArray], num_rows: int, step: Step) -> list[int]:
     """Return the length of the last list that a step wrote, for each row; -1 if it wrote none."""
-    lists = [item.name for item in added(step) if pa.types.is_list(item.type)]
-    if not lists or lists[-1] not in part.column_names:
-        return np.full(part.num_rows, -1, np.int32)
-    lengths = pc.list_value_length(part[lists[-1]])
-    return np.asarray(pc.fill_null(lengths, -1), np.int32)
+    lists = [item.name for item in step.writes if pa.types.is_list(item.type)]
+    if not lists or lists[-1] not in held:
+        return [-1] * num_rows
+    found = pc.list_value_length(held[lists[-1]]).to_pylist()
+    return [-1 if length is None else length for length in found]
 
 
 def added(step: Step) -> list[pa.Field]:
@@ -329,10 +331,10 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
     name = type(step).__name__
 
     def run(start: int, stop: int) -> tuple[pa.Table, list[pa.Table]]:
-        rows = table.slice(start, stop - start)
+        rows = table if stop - start == table.num_rows else table.slice(start, stop - start)
         out = function(rows)
-        held = set(out.column_names)
-        missing = [column for column in step.writes.names if column not in held]
+        held = set(out.schema.names)
+        missing = [item.name for item in step.writes if item.name not in held]
         if missing:
             raise ValueError(f"{name} did not write column {missing[0]!r}")
         if out.num_rows != rows.num_rows:

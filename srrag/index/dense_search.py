@@ -65,6 +65,10 @@ def _resources(number: int) -> Any:
     return resources
 
 
+Nearest = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]
+"""Rows of a shard and their scores."""
+
+
 class Shard:
     """One opened shard: its index, its ids and, for short codes, its vectors."""
 
@@ -82,14 +86,11 @@ class Shard:
         self.most = self.index.ntotal if gpu is None else min(self.index.ntotal, MAX_DEPTH)
         self.ids = MappedTable.at(path.with_suffix(".arrow"))
 
-    def search(self, queries: Matrix, k: int) -> list[Ranked]:
+    def search(self, queries: Matrix, k: int) -> list[Nearest]:
         """Return at least the k best of each query, unordered."""
-        found = self._nearest(queries, k) if self.vectors is None else self._rescored(queries, k)
-        return [(self.ids.take_column(rows, "unit_id"), scores) for rows, scores in found]
+        return self._nearest(queries, k) if self.vectors is None else self._rescored(queries, k)
 
-    def _nearest(
-        self, queries: Matrix, k: int
-    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+    def _nearest(self, queries: Matrix, k: int) -> list[Nearest]:
         """Return the k best and all ties with the last; the ranking decides ties by id."""
         depth = min(k + 1, self.most)
         while True:
@@ -101,9 +102,7 @@ class Shard:
             depth = min(2 * depth, self.most)
         return [(row[row >= 0], score[row >= 0]) for row, score in zip(rows, scores, strict=True)]
 
-    def _rescored(
-        self, queries: Matrix, k: int
-    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+    def _rescored(self, queries: Matrix, k: int) -> list[Nearest]:
         """Return several times k of the best by code, with exact inner products."""
         assert self.vectors is not None
         _, rows = self.index.search(queries, min(k * self.rescored, self.most))
@@ -139,4 +138,15 @@ class DenseIndex:
         """Return the k best units for each query (n, dimension); no grades means all."""
         shards = [shard for grade in grades or GRADES for shard in self.shards[grade]]
         found = [shard.search(queries, k) for shard in shards]
-        return [merge([hits[row] for hits in found], k) for row in range(len(queries))]
+        return [best_of(shards, [hits[row] for hits in found], k) for row in range(len(queries))]
+
+
+def best_of(shards: Sequence[Shard], found: Sequence[Nearest], k: int) -> Ranked:
+    """The k best of what some shards found; ids are read of these and their ties alone."""
+    scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in found)])
+    least = np.partition(scores, -k)[-k] if len(scores) > k else -np.inf
+    picked = []
+    for shard, (rows, own) in zip(shards, found, strict=True):
+        kept = (own >= least) | tied(own, least)
+        picked.append((shard.ids.take_column(rows[kept], "unit_id"), own[kept]))
+    return merge(picked, k)

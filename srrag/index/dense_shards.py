@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.grades import GRADES, counted_as
-from srrag.core.hits import merge
-from srrag.index.dense_search import Shard, gpus, to_cpu, to_gpu
+from srrag.index.dense_search import Shard, best_of, gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
 from srrag.storage.atomic_write import commit
@@ -261,7 +260,7 @@ def grade_codes(part: Part) -> npt.NDArray[np.int8]:
 def _recall(shard: Shard, rows: Rows, seed: int) -> float:
     numbers = np.random.default_rng(seed).permutation(len(rows))[:_RECALL_QUERIES]
     queries, depth = _picked(rows, numbers), min(_RECALL_DEPTH, len(rows))
-    found = [merge([hits], depth)[0] for hits in shard.search(queries, depth)]
+    found = [best_of([shard], [hits], depth)[0] for hits in shard.search(queries, depth)]
     shared = [
         pc.is_in(ids, value_set=shard.ids.take_column(best, "unit_id")).true_count
         for ids, best in zip(found, _nearest(queries, rows, depth), strict=True)

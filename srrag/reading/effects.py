@@ -59,11 +59,7 @@ def cues(text: str, own: frozenset[str] = frozenset()) -> list[Cue]:
     `own` are words and stems that are no cues: those of the outcome itself. A p-value that is not
     significant is "same" where none is significant.
     """
-    told: list[Told] = [
-        (cast(Effect, match.lastgroup), match)
-        for match in lexicon("same", "up", "down", "better", "worse").finditer(text)
-        if not (own and own & {*terms(match[0]), match[0].casefold()})
-    ]
+    told = _told(text, own)
     spans = negated_spans(text)
     found = []
     for n, (_, match) in enumerate(told):
@@ -76,6 +72,21 @@ def cues(text: str, own: frozenset[str] = frozenset()) -> list[Cue]:
         changes += NOT_SIGNIFICANT_P.finditer(text)
     found += [Cue("same", *match.span()) for match in changes]
     return sorted(found, key=lambda cue: cue.start)
+
+
+def tells_effect(text: str) -> bool:
+    """Whether `cues` finds any; most texts that tell one tell a direction, negated or not."""
+    told = _told(text, frozenset())
+    directions = (_composed(told, n, text) for n in range(len(told)))
+    return any(effect not in (None, "same") for effect in directions) or bool(cues(text))
+
+
+def _told(text: str, own: frozenset[str]) -> list[Told]:
+    return [
+        (cast(Effect, match.lastgroup), match)
+        for match in lexicon("same", "up", "down", "better", "worse").finditer(text)
+        if not (own and own & {*terms(match[0]), match[0].casefold()})
+    ]
 
 
 def negated_spans(text: str) -> list[tuple[int, int]]:

@@ -59,6 +59,9 @@ class MappedTable:
             return schema.empty_table()
         if rows.min() < 0 or rows.max() >= len(self):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of {len(self)}")
+        if len(self._batches) == 1:
+            taken = self._batches[0].select(names).take(pa.array(rows))
+            return pa.Table.from_batches([taken], schema=schema)
         part = np.searchsorted(self._starts, rows, side="right") - 1
         order = np.argsort(part, kind="stable")
         parts, first = np.unique(part[order], return_index=True)
@@ -67,14 +70,14 @@ class MappedTable:
             batch = self._batches[number].select(names)
             found.append(batch.take(pa.array(rows[places] - self._starts[number])))
         gathered = pa.Table.from_batches(found, schema=schema)
-        if len(found) == 1 and (np.diff(order) == 1).all():
-            return gathered
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return gathered.combine_chunks().take(pa.array(back))
 
     def take_column(self, rows: npt.NDArray[np.int64], name: str) -> pa.Array:
         """Return one column of some rows, in the given order."""
+        if len(self._batches) == 1:
+            return self._batches[0].column(name).take(pa.array(rows, pa.int64()))
         return self.take(rows, (name,))[name].combine_chunks()
 
 

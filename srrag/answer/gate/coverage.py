@@ -14,7 +14,7 @@ import html
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +114,7 @@ def held(question: str, sources: Sequence[TextSource], frequencies: Frequencies)
         for stem in terms(word)
     } | lettered(question)
     weights = np.array([0.0 if s in GENERAL else frequencies.weight(s) for s in stems])
-    seen = [_Seen(source.texts) for source in sources]
+    seen = [_seen(source.texts) for source in sources]
     short = acronyms(question)
     rows = [[each.holds(s, word, short.get(s, ())) for s, word in stems.items()] for each in seen]
     inside = np.array(rows, bool).reshape(len(sources), len(stems))
@@ -248,6 +248,10 @@ class _Seen:
         if not self.acronyms.isdisjoint(short) or not self.kinds.isdisjoint(kinds_of([stem])):
             return True
         return len(word) > 2 and bool(_ACRONYM.match(word)) and word.rstrip("s") in self.initials
+
+
+_seen = lru_cache(maxsize=512)(_Seen)
+"""The last ones are kept: questions share windows."""
 
 
 def _british(stem: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from srrag.answer.write.cited import MAX_SENTENCE_CHARS
 from srrag.core.grades import GRADES
 from srrag.core.rows import Row
-from srrag.reading.effects import cues
+from srrag.reading.effects import tells_effect
 from srrag.reading.lexicon import alternatives, lexicon
 from srrag.reading.outcome_kinds import NAMES, named_terms
 from srrag.reading.prose import Role, plain, split_sentences
@@ -72,8 +73,16 @@ def features(found: Sequence[Seen]) -> Floats:
     return np.array([_row(each) for each in found], np.float64).reshape(len(found), len(FEATURES))
 
 
+@lru_cache(maxsize=8192)
+def _signs(text: str) -> tuple[bool, bool, bool, bool, bool]:
+    """What the words of a sentence tell by themselves."""
+    patterns = (FINDING, PLAN, NUMBERS, _DEFINITION)
+    finding, plan, counted, definition = (bool(each.search(text)) for each in patterns)
+    return finding, plan, tells_effect(text), counted, definition
+
+
 def _row(each: Seen) -> list[float]:
-    directed, counted = bool(cues(each.text)), bool(NUMBERS.search(each.text))
+    finding, plan, directed, counted, definition = _signs(each.text)
     words = each.text.count(" ") + 1
     return [
         each.own,
@@ -83,8 +92,8 @@ def _row(each: Seen) -> list[float]:
         each.role == "result",
         each.role == "background",
         each.role == "method",
-        bool(FINDING.search(each.text)),
-        bool(PLAN.search(each.text)),
+        finding,
+        plan,
         directed,
         counted,
         each.leans,
@@ -97,7 +106,7 @@ def _row(each: Seen) -> list[float]:
         (each.role == "conclusion") * each.own,
         directed * each.outcome,
         counted * each.outcome,
-        bool(_DEFINITION.search(each.text)),
+        definition,
     ]
 
 
@@ -195,25 +204,35 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     for number, passage in enumerate(passages):
         weight = passage.weight * grade_factor(passage.grade)
-        sentences = split_sentences(passage.text, passage.section)
-        shown, texts = plain(passage.text), [each.text for each in sentences]
-        for place, (core, role) in enumerate(sentences):
-            text = whole(texts, place, shown)
-            if not text or text in found or not _states(core):
-                continue
-            if text != core and not _states(text):
-                continue
-            found[text] = Candidate(
-                text,
-                core,
-                role,
-                number,
-                place / max(1, len(sentences) - 1),
-                _turn(texts, place, text),
-                frozenset(named_terms(core)),
-                weight * (1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT),
-            )
+        for each in read_window(passage.text, passage.section).stated:
+            if each.text not in found:
+                found[each.text] = each._replace(passage=number, factor=weight * each.factor)
     return list(found.values())
+
+
+class Window(NamedTuple):
+    """A window as it was read: on one line, its stems, and the sentences that may be quoted."""
+
+    shown: str
+    stems: frozenset[str]
+    stated: tuple[Candidate, ...]
+
+
+@lru_cache(maxsize=512)
+def read_window(text: str, section: str) -> Window:
+    """Read a window; the last ones are kept, as questions share windows and steps share both."""
+    sentences = split_sentences(text, section)
+    shown, texts = plain(text), [each.text for each in sentences]
+    stated = []
+    for place, (core, role) in enumerate(sentences):
+        quote = whole(texts, place, shown)
+        if not quote or not _states(core) or (quote != core and not _states(quote)):
+            continue
+        at, turn = place / max(1, len(sentences) - 1), _turn(texts, place, quote)
+        factor = 1.0 if core[-1] in ".!)\"'”’" else CUT_WEIGHT
+        stems = frozenset(named_terms(core))
+        stated.append(Candidate(quote, core, role, 0, at, turn, stems, factor))
+    return Window(shown, frozenset(named_terms(text)), tuple(stated))
 
 
 def whole(sentences: Sequence[str], place: int, shown: str) -> str:
@@ -241,6 +260,7 @@ def _turn(sentences: Sequence[str], place: int, text: str) -> str:
     return after if after and text.endswith(after) else ""
 
 
+@lru_cache(maxsize=8192)
 def plans(sentence: str) -> bool:
     """Whether a sentence tells an aim, a method or what is not known, by its words."""
     return any(each.search(sentence) for each in (PLAN, lexicon("no_finding")))

@@ -1,12 +1,16 @@
 """The evidence block of a question: its best windows, few of one chunk (SR-RAG, Table S3)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from srrag.core.hits import unpack_hits
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, with_columns
 from srrag.core.schema import EVIDENCE, LEFT_OUT
@@ -130,21 +134,19 @@ class SelectEvidence(Step):
     def _taken(self, hits: Sequence[Hit]) -> list[Hit]:
         """The hits, best first, that make the block."""
         pool = limit(hits, self.max_per_chunk)
-        return fill_quota(pool[: self.k], pool[self.k :], self.quota, self.quota_margin)
+        return fill_quota([*islice(pool, self.k)], pool, self.quota, self.quota_margin)
 
 
-def limit(hits: Sequence[Hit], max_per_chunk: int) -> list[Hit]:
-    """Return the first `max_per_chunk` hits of each chunk, in order."""
+def limit(hits: Sequence[Hit], max_per_chunk: int) -> Iterator[Hit]:
+    """Yield the first `max_per_chunk` hits of each chunk, in order."""
     seen: Counter[str] = Counter()
-    kept = []
     for hit in hits:
         seen[hit.chunk] += 1
         if seen[hit.chunk] <= max_per_chunk:
-            kept.append(hit)
-    return kept
+            yield hit
 
 
-def fill_quota(block: Sequence[Hit], others: Sequence[Hit], quota: int, margin: float) -> list[Hit]:
+def fill_quota(block: Sequence[Hit], others: Iterable[Hit], quota: int, margin: float) -> list[Hit]:
     """Fill the quota of a block, best first, with the best of the `others` that are of grade A.
 
     Each replaces the last one of another grade and goes to the end, unless it scores more than
@@ -164,14 +166,15 @@ def fill_quota(block: Sequence[Hit], others: Sequence[Hit], quota: int, margin: 
 
 def _rankings(batch: pa.Table, windows: Windows, known: Standings) -> list[list[Hit]]:
     """The hits of each question, best first, without those of a copy of a paper."""
-    found = batch["hits"].to_pylist()
-    rankings = [sorted(hits or (), key=lambda hit: hit["rank"]) for hits in found]
-    flat = [hit for hits in rankings for hit in hits]
-    said = windows.take([hit["unit_id"] for hit in flat], ("parent_id", "grade", "doc_id"))
+    ids, scores, offsets = unpack_hits(batch["hits"])
+    ranks = pc.struct_field(pc.list_flatten(batch["hits"]), "rank")
+    order = np.lexsort((np.asarray(ranks), np.repeat(np.arange(len(batch)), np.diff(offsets))))
+    names, scores = ids.take(pa.array(order)).to_pylist(), scores[order]
+    said = windows.take(names, ("parent_id", "grade", "doc_id"))
     columns = (said["parent_id"].to_pylist(), said["grade"].to_pylist())
-    told = zip(flat, *columns, *known.find(said["doc_id"].to_pylist()), strict=True)
-    hits = iter([Hit(hit["unit_id"], hit["score"], *rest) for hit, *rest in told])
-    blocks = [[next(hits) for _ in ranking] for ranking in rankings]
+    standings = known.find(said["doc_id"].to_pylist())
+    hits = [*map(Hit, names, scores.tolist(), *columns, *standings)]
+    blocks = [hits[start:end] for start, end in pairwise(offsets.tolist())]
     return [[hit for hit in block if hit.standing != COPY] for block in blocks]
 
 

@@ -22,11 +22,11 @@ from srrag.answer.select.candidates import (
     candidates,
     features,
     is_title,
+    read_window,
 )
 from srrag.core.provenance import Fitted, packaged_fit
 from srrag.reading.lexicon import lexicon
 from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
-from srrag.reading.prose import plain
 from srrag.reading.statement import read_statement
 
 PACKAGED = "sentence_weights.json"
@@ -132,7 +132,7 @@ class ExtractRule:
             self._diverse(score, self._lead(score, asked, passages, found, effect), found),
             asked.outcome, passages, found, "" if named == question else named,
         )  # fmt: skip
-        shown = [plain(passage.text) for passage in passages]
+        shown = [read_window(each.text, each.section).shown for each in passages]
         choices = [ChosenSentence(found[i].text, _cites(found[i], shown)) for i in chosen]
         quoted = [passages[n - 1] for choice in choices for n in choice.cites]
         if effect:
@@ -229,7 +229,7 @@ def _asked(question: str, passages: Sequence[Passage], found: Sequence[Candidate
     weight /= weight.sum()
     outcome = np.isin(asked, named_terms(asked_outcome(question)))
     named = outcome if asked_outcome(question) != question else np.zeros_like(outcome)
-    inside = _membership(asked, [frozenset(named_terms(passage.text)) for passage in passages])
+    inside = _membership(asked, [read_window(each.text, each.section).stems for each in passages])
     titles = _membership(asked, [frozenset(named_terms(passage.title)) for passage in passages])
     around = inside | titles
     names = np.array([each.paper or f"{n}" for n, each in enumerate(passages)])
@@ -304,11 +304,11 @@ def _opposed(
     lead, *others = chosen
     said = read_statement(found[lead].core, named).direction
     for i in others:
-        other = read_statement(found[i].core, named).direction
         apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
-        differs = said != other and "unclear" not in (said, other)
-        differs = differs and not lexicon("within").search(found[i].core)
-        if apart and differs and outcome[i] >= DIFFER_OUTCOME:
+        if not apart or outcome[i] < DIFFER_OUTCOME or said == "unclear":
+            continue
+        other = read_statement(found[i].core, named).direction
+        if other not in (said, "unclear") and not lexicon("within").search(found[i].core):
             return [lead, i, *(each for each in others if each != i)], [lead, i]
     return chosen, []
 

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.core.hits import merge
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex, Shard, gpus
+from srrag.index.dense_search import DenseIndex, Shard, best_of, gpus
 from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
 from tests.unit.index.tables import hashed, row, vectors
 from tests.unit.index.tables import write as write_rows
@@ -115,7 +114,7 @@ def test_shards_of_one_codec_are_one_index(tmp_path: Path, pq_bytes: int | None)
             write(Draft(path, shard, tmp_path / "codec.faiss", manner))
             opened.append(Shard(path, manner.probes))
         hits = [shard.search(queries, 20) for shard in opened]
-        found.append([merge([each[n] for each in hits], 20) for n in range(len(queries))])
+        found.append([best_of(opened, [each[n] for each in hits], 20) for n in range(len(queries))])
     for one, few, many in zip(*found, strict=True):
         assert one[0].to_pylist() == few[0].to_pylist() == many[0].to_pylist()
         np.testing.assert_allclose(one[1], few[1], atol=1e-6)

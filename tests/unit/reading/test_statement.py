@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.reading.effects import cues
+from srrag.reading.effects import cues, tells_effect
 from srrag.reading.statement import polarity, read_statement
 
 TABLE = Path(__file__).with_name("statements.tsv").read_text("utf-8").splitlines()
@@ -102,6 +102,7 @@ def test_the_worth_of_an_outcome_is_that_of_its_longest_name(outcome: str, worth
 )
 def test_effects_are_composed_and_negated(text: str, effects: list[str]) -> None:
     assert [cue.effect for cue in cues(text)] == effects
+    assert tells_effect(text) == bool(effects)
 
 
 def test_three_of_four_experts_labels_are_read_of_articles_held_out(shared_data: Path) -> None:
