@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from srrag.algo.terms import terms
@@ -64,6 +65,7 @@ class Statement:
     between_groups: bool
 
 
+@lru_cache(maxsize=1024)
 def read_statement(
     sentence: str, outcome: str = "", intervention: str = "", comparator: str = ""
 ) -> Statement:

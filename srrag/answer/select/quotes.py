@@ -302,11 +302,13 @@ def _opposed(
     if not chosen or outcome[chosen[0]] < DIFFER_OUTCOME:
         return chosen, []
     lead, *others = chosen
-    said = read_statement(found[lead].core, named).direction
     for i in others:
         apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
-        if not apart or outcome[i] < DIFFER_OUTCOME or said == "unclear":
+        if not apart or outcome[i] < DIFFER_OUTCOME:
             continue
+        said = read_statement(found[lead].core, named).direction
+        if said == "unclear":
+            break
         other = read_statement(found[i].core, named).direction
         if other not in (said, "unclear") and not lexicon("within").search(found[i].core):
             return [lead, i, *(each for each in others if each != i)], [lead, i]
