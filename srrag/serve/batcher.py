@@ -1,8 +1,8 @@
 """Continuous batching in turns: a worker that becomes free takes what waits as one batch.
 
 A timer that waits for more rows delays every request, and may close a batch before a worker is
-free. Here the rows that arrived while the worker was busy form its next batch. Callers take turns
-by the seconds that their work took (fair queueing), so that who asks much waits for himself.
+free. Here the rows that arrived while the worker was busy form its next batch. Of several callers,
+who had least of late goes first, and none waits for a thread that works for another.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from srrag.serve.errors import busy, late, stopping
+from srrag.serve.turns import Turns
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,6 +24,9 @@ R = TypeVar("R")
 _MEMORY = 0.8
 """Weight of the former estimate in the moving average of seconds per ticket."""
 
+
+_CALLERS = 16
+"""Callers who get a thread at once, however many work for others."""
 
 _LATELY_S = 60.0
 """For so long after a caller came, others' batches are short enough for it to come again."""
@@ -49,12 +53,11 @@ Work = Callable[[str, Sequence[Ticket[T, R]]], Sequence[R | Exception]]
 
 @dataclass
 class Batcher(Generic[T, R]):
-    """Hands batches to `workers` threads, the next one to the caller whose work took least so far.
+    """Hands batches to `workers` threads, and to one more of each caller for whom none works.
 
-    A batch holds tickets of one kind: one of each caller, or where one caller alone was heard of
-    lately as many as `max_rows` gives for the kind. It belongs to the event loop that first
-    submits. With `shared`, no caller fills more than half of the queue or all workers, if there
-    are several.
+    A batch holds one ticket, or where its caller alone was heard of lately as many of one kind as
+    `max_rows` gives for it. It belongs to the event loop that first submits. With `shared`, no
+    caller fills more than half of the queue.
     """
 
     work: Work[T, R]
@@ -62,6 +65,7 @@ class Batcher(Generic[T, R]):
     max_waiting: int
     workers: int = 1
     shared: bool = False
+    turns: Turns = field(default_factory=Turns)
     took: Callable[[int, float], None] = lambda rows, seconds: None
     """Observer called for each batch with its rows and the seconds that the oldest one waited."""
 
@@ -69,15 +73,13 @@ class Batcher(Generic[T, R]):
     """Moving average of the seconds per ticket: a batch's time divided by its tickets."""
     _waiting: deque[tuple[float, Ticket[T, R]]] = field(default_factory=deque)
     _in_hand: dict[int, tuple[float, list[Ticket[T, R]]]] = field(default_factory=dict)
-    _spent: dict[str, float] = field(default_factory=dict)
-    """Seconds of work of each caller who waits or is worked for; newcomers begin at the least."""
     _heard: dict[str, float] = field(default_factory=dict)
     """When each caller of late last came."""
     _closed: bool = False
 
     def __post_init__(self) -> None:
         """Create the pool, which starts threads only when there is work."""
-        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="pipeline")
+        self._pool = ThreadPoolExecutor(self.workers + _CALLERS, thread_name_prefix="pipeline")
 
     def submit(self, kind: str, item: T, deadline: float, caller: str = "") -> Ticket[T, R]:
         """Queue an item; raises ApiError at once if the queue is full or the deadline is past."""
@@ -92,8 +94,7 @@ class Batcher(Generic[T, R]):
         now = time.monotonic()
         self._heard = {c: at for c, at in self._heard.items() if now - at < _LATELY_S}
         self._heard[caller] = now
-        self._spent.setdefault(caller, min(self._spent.values(), default=0.0))
-        self._waiting.append((time.monotonic(), ticket))
+        self._waiting.append((now, ticket))
         self._start()
         return ticket
 
@@ -152,7 +153,7 @@ class Batcher(Generic[T, R]):
     def _start(self) -> None:
         """Hand batches to the free workers."""
         self._drop()
-        while len(self._in_hand) < self.workers and (batch := self._next()):
+        while batch := self._next():
             taken = set(map(id, batch))
             since = min(at for at, each in self._waiting if id(each) in taken)
             self._waiting = deque(each for each in self._waiting if id(each[1]) not in taken)
@@ -160,19 +161,19 @@ class Batcher(Generic[T, R]):
             self._hand(batch[0].kind, batch)
 
     def _next(self) -> list[Ticket[T, R]]:
-        """The tickets of the next batch, its first one of the caller whose work took least."""
-        held = Counter(c for _, batch in self._in_hand.values() for c in {t.caller for t in batch})
-        most = self.workers - 1 if self.shared and self.workers > 1 else self.workers
-        may = [ticket for _, ticket in self._waiting if held[ticket.caller] < most]
+        """The tickets of the next batch, its first one of the caller who had least of late."""
+        held = Counter(batch[0].caller for _, batch in self._in_hand.values())
+        if sum(held.values()) >= self.workers + _CALLERS:
+            return []
+        free = sum(held.values()) < self.workers
+        may = [ticket for _, ticket in self._waiting if free or not held[ticket.caller]]
         if not may:
             return []
-        first = min(may, key=lambda ticket: self._spent[ticket.caller])  # of equals the oldest
-        same = [ticket for ticket in may if ticket.kind == first.kind]
+        spent = {caller: self.turns.spent(caller) for caller in {each.caller for each in may}}
+        first = min(may, key=lambda ticket: spent[ticket.caller])  # of equals the oldest
         if len(self._heard) > 1:
-            one: dict[str, Ticket[T, R]] = {}
-            for ticket in sorted(same, key=lambda ticket: self._spent[ticket.caller]):
-                one.setdefault(ticket.caller, ticket)
-            same = list(one.values())
+            return [first]
+        same = [each for each in may if (each.kind, each.caller) == (first.kind, first.caller)]
         return same[: self.max_rows(first.kind)]
 
     def _hand(self, kind: str, batch: list[Ticket[T, R]]) -> None:
@@ -183,13 +184,8 @@ class Batcher(Generic[T, R]):
         def done(finished: asyncio.Future[Sequence[R | Exception]]) -> None:
             seconds = (time.monotonic() - self._in_hand.pop(number)[0]) / len(batch)
             self.ticket_s = _MEMORY * self.ticket_s + (1 - _MEMORY) * seconds
-            for ticket in batch:
-                self._spent[ticket.caller] += seconds
             _deliver(batch, finished)
             self._start()
-            here = [ticket for _, each in self._in_hand.values() for ticket in each]
-            here += [ticket for _, ticket in self._waiting]
-            self._spent = {ticket.caller: self._spent[ticket.caller] for ticket in here}
 
         running.add_done_callback(done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -77,8 +78,9 @@ class SharedEngines:
 def _waited(future: Future[list[Reply]]) -> list[Reply]:
     """Wait while a client waits; else cancel the call and raise ClientGone."""
     present = audience()
-    while not wait([future], _LOOK_S).done:
-        if present is not None and not present.wanted():
-            future.cancel()
-            raise ClientGone("nobody waits for the answer any more")
+    with present.away() if present is not None else nullcontext():
+        while not wait([future], _LOOK_S).done:
+            if present is not None and not present.wanted():
+                future.cancel()
+                raise ClientGone("nobody waits for the answer any more")
     return future.result()

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
 from srrag.core.step import Function, Place, StepWrapper, bare
 from srrag.engine.stream import listening
+from srrag.serve.turns import Turns
 
 Event = tuple[str, Any]
 """Name (stage, evidence, finding or token) and data of an event."""
@@ -44,13 +45,17 @@ class Listeners:
         uncited: Uncited = "drop",
         deadline: float = math.inf,
         checked: bool = False,
+        turns: Turns | None = None,
+        caller: str = "",
     ) -> None:
         """Bind the observers; `uncited` says how the pipeline treats sentences without citation.
 
         If a later step of the pipeline has each sentence `checked`, the text comes at the end.
-        `deadline` is when the last client stops waiting, on the monotonic clock.
+        `deadline` is when the last client stops waiting, on the monotonic clock. The batch works
+        in the `turns` of its `caller`.
         """
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
+        self._turns, self._caller = turns or Turns(), caller
         self._drafts = {
             query_id: AnswerStream(partial(_say, hear), uncited, checked, partial(_find, hear))
             for query_id, hear in ears.items()
@@ -59,6 +64,16 @@ class Listeners:
     def left_s(self) -> float:
         """Seconds until the deadline, at least 0."""
         return max(0.0, self._deadline - time.monotonic())
+
+    def pause(self) -> None:
+        """Wait until it is the caller's turn; raises ClientGone if nobody waits for its rows."""
+        self._turns.wait(self._caller, self.wanted)
+        if not self.wanted():
+            raise ClientGone("nobody waits for the answer any more")
+
+    def away(self) -> AbstractContextManager[None]:
+        """While the batch waits for a model, and so keeps no other caller waiting."""
+        return self._turns.away(self._caller)
 
     def tell(self, table: pa.Table, name: str, data: Callable[[int], Any]) -> None:
         """Send an event to each row's observer; `data` makes its data from the row's number."""
@@ -120,8 +135,8 @@ class ObservedStep(StepWrapper):
             present = _audience.get()
             if present is None:
                 return function(table)
-            if table.num_rows and not present.wanted():
-                raise ClientGone("nobody waits for the answer any more")
+            if table.num_rows:
+                present.pause()
             began = time.perf_counter()
             out = function(table)
             ms = round(1000 * (time.perf_counter() - began), 2)

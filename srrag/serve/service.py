@@ -18,7 +18,7 @@ from srrag.llm.completion import one_line
 from srrag.serve.api_keys import Rate
 from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.engines import SharedEngines
-from srrag.serve.errors import ApiError, stopping
+from srrag.serve.errors import ApiError, late, stopping
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import (
@@ -32,6 +32,7 @@ from srrag.serve.snapshot import (
 from srrag.serve.telemetry.access_log import AccessLog
 from srrag.serve.telemetry.metrics import Metrics
 from srrag.serve.telemetry.tracing import traces_to
+from srrag.serve.turns import Turns
 from srrag.storage.mirror import bring
 from srrag.storage.store import Store
 
@@ -71,13 +72,14 @@ class PipelineService:
         self.rate = Rate(limits.per_minute, limits.burst)
         self.stale = ""
         """Why the newest build version could not be opened; "" if it answers."""
+        self.turns = Turns()
         models = any(settings.asks_model(name) for name in settings.pipelines)
         self.batcher: Batcher[PipelineJob, PipelineResult] = Batcher(
             self._work, self._max_rows, limits.max_waiting,
-            limits.calls if models else 1, len(settings.keys) > 1, self.metrics.batch,
+            limits.calls if models else 1, len(settings.keys) > 1, self.turns, self.metrics.batch,
         )  # fmt: skip
         self.calls: Batcher[Callable[[], Any], Any] = Batcher(
-            _called, lambda kind: 1, limits.max_waiting, shared=len(settings.keys) > 1
+            self._called, lambda kind: 1, limits.max_waiting, 1, len(settings.keys) > 1, self.turns
         )
         """The lane of what is no question: texts to rank, walks of the graph, what a page reads."""
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
@@ -175,7 +177,7 @@ class PipelineService:
             edition = self.edition
             self._in_hand[edition] += 1
         try:
-            return edition.work(kind, tickets)
+            return edition.work(kind, tickets, self.turns)
         finally:
             with self._turn:
                 self._in_hand[edition] -= 1
@@ -183,6 +185,19 @@ class PipelineService:
                 self._in_hand += Counter()  # removes snapshots without running batches
             if last:
                 edition.close()
+
+    def _called(
+        self, kind: str, tickets: Sequence[Ticket[Callable[[], Any], Any]]
+    ) -> Sequence[Any | Exception]:
+        """What each ticket's function returns in its caller's turn, or the error it raises."""
+        return [self._made(ticket) for ticket in tickets]
+
+    def _made(self, ticket: Ticket[Callable[[], Any], Any]) -> Any:
+        self.turns.wait(ticket.caller, lambda: not ticket.gone())
+        try:
+            return late() if ticket.gone() else ticket.item()
+        except Exception as error:  # its caller's, not the lane's
+            return error
 
     async def _exchanged(self, new: Snapshot | None) -> None:
         """Set the current snapshot, and close the former one unless a batch still runs on it."""
@@ -219,17 +234,6 @@ class PipelineService:
             except (ValueError, OSError, RuntimeError, ApiError) as error:
                 pause *= _FAILED_PAUSE
                 self.log(event="reload", error=one_line(error))
-
-
-def _called(kind: str, tickets: Sequence[Ticket[Callable[[], Any], Any]]) -> list[Any]:
-    """What each ticket's function returns, or the error that it raises."""
-    made = []
-    for ticket in tickets:
-        try:
-            made.append(ticket.item())
-        except Exception as error:  # its caller's, not the lane's
-            made.append(error)
-    return made
 
 
 def _state(path: Path) -> tuple[int, int] | None:

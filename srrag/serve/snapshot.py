@@ -29,6 +29,7 @@ from srrag.serve.errors import ApiError, Refused, late
 from srrag.serve.listeners import ClientGone, Hear, Listeners, observed
 from srrag.serve.remote_steps import all_here
 from srrag.serve.settings import ServeSettings
+from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class Snapshot:
         self._warm()
         engines.use()
 
-    def work(self, kind: str, tickets: Sequence[Asking]) -> list[PipelineResult | Exception]:
+    def work(
+        self, kind: str, tickets: Sequence[Asking], turns: Turns
+    ) -> list[PipelineResult | Exception]:
         """Process a batch of one kind: `answer:<pipeline>` or `search:<pipeline>`."""
         what, _, pipeline = kind.partition(":")
         function = self._answer[pipeline] if what == "answer" else self._rank[pipeline]
@@ -135,8 +138,9 @@ class Snapshot:
         deadline = max(ticket.deadline for ticket in tickets)
         wanted = partial(_any_wanted, tickets)
         audience = Listeners(
-            ears, wanted, self._uncited[pipeline], deadline, self._checked[pipeline]
-        )
+            ears, wanted, self._uncited[pipeline], deadline, self._checked[pipeline],
+            turns, tickets[0].caller,
+        )  # fmt: skip
         try:
             with audience.present(), tallied() as usage:
                 out = function(question_table(rows)).to_pylist()

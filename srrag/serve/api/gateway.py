@@ -11,6 +11,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,7 +120,8 @@ class Gateway:
 
         try:
             self._check(scope, headers, passing)
-            await self._app(scope, self._capped(receive, passing), sent)
+            async with self._turn(scope["path"], passing):
+                await self._app(scope, self._capped(receive, passing), sent)
         except ApiError as fault:
             if passing.status:
                 raise
@@ -135,6 +137,12 @@ class Gateway:
             raise ApiError(429, "at_once", "too many requests of this key at once", retry_s=1.0)
         self._at_once[client] += 1
         passing.counted = client
+
+    def _turn(self, path: str, passing: RequestContext) -> AbstractAsyncContextManager[None]:
+        """The turn of a request's caller; what needs no key, and a reload, has none."""
+        if not passing.counted or path in BARE_PATHS:
+            return nullcontext()
+        return self._host.turns.request(passing.counted, passing.deadline)
 
     def _leave(self, passing: RequestContext) -> None:
         if passing.counted:

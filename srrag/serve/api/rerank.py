@@ -20,7 +20,7 @@ from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 
 MAX_DOCUMENT_CHARS = 20_000
-_SLICE_CHARS = 2_000
+_SLICE_CHARS = 1_000
 LOWEST = "E"
 """The grade that counts for a text without one."""
 
@@ -94,7 +94,7 @@ def add_reranking(app: FastAPI, host: PipelineService) -> None:
 
 
 def slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The texts in parts that take about as long as a question; between them others have a turn."""
+    """The texts in parts that take no longer than a question; between them others have a turn."""
     begun, held = 0, 0
     for n, text in enumerate(texts):
         if held and held + len(text) > _SLICE_CHARS:

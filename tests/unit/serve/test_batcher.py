@@ -325,61 +325,54 @@ def test_who_asks_much_waits_for_himself() -> None:
 
     async def use(batcher: Batcher[int, int]) -> None:
         first = await held(work, batcher)
-        many = [batcher.submit("a", n, FAR, "busy") for n in range(1, 7)]
+        many = [batcher.submit("a", n, FAR, "") for n in range(1, 7)]
         one = batcher.submit("b", 50, FAR, "quiet")
+        while len(work.batches) < 2:
+            await asyncio.sleep(0.01)
+        assert work.batches[1:] == [("b", [50])], "a thread of its own, while the worker is busy"
         work.go.set()
         assert await batcher.result(one) == 100
         await asyncio.gather(first, *map(batcher.result, many))
 
     run(work, use)
-    # The oldest goes first; the others of its caller wait until everybody had a turn.
-    assert work.batches[1:] == [("a", [1]), ("b", [50]), *(("a", [n]) for n in range(2, 7))]
+    # Nothing is merged while another caller was heard of lately.
+    assert work.batches[2:] == [("a", [n]) for n in range(1, 7)]
 
 
-def test_a_batch_of_several_callers_holds_one_ticket_of_each() -> None:
+def test_of_several_who_wait_the_one_who_had_least_of_late_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     work = Doubling()
+    monkeypatch.setattr("srrag.serve.batcher._CALLERS", 0)
 
     async def use(batcher: Batcher[int, int]) -> None:
         first = await held(work, batcher)
-        tickets = [batcher.submit("a", n, FAR, caller) for n, caller in enumerate("xxxyz", 1)]
+        now = batcher.turns.clock()
+        batcher.turns._spent = {"": (9.0, now), "y": (5.0, now)}
+        tickets = [
+            batcher.submit("a", n, FAR, caller) for n, caller in enumerate(["", "y", "y"], 1)
+        ]
         work.go.set()
         await asyncio.gather(first, *map(batcher.result, tickets))
 
     run(work, use)
-    assert work.batches[1:] == [("a", [1, 4, 5]), ("a", [2]), ("a", [3])]
+    assert [batch for _, (batch,) in work.batches] == [0, 2, 3, 1]
 
 
-def test_who_comes_anew_has_no_credit_for_the_time_before() -> None:
-    work = Doubling()
-
-    async def use(batcher: Batcher[int, int]) -> None:
-        first = await held(work, batcher)
-        old = [batcher.submit("a", n, FAR, "old") for n in (1, 2)]
-        batcher._spent = {"": 100.0, "old": 100.0}
-        new = [batcher.submit("b", n, FAR, "new") for n in (3, 4, 5, 6, 7, 8, 9, 10)]
-        work.go.set()
-        await asyncio.gather(first, *map(batcher.result, [*old, *new]))
-
-    run(work, use)
-    assert work.batches[1] == ("a", [1]), "both stand at 100: the oldest ticket goes first"
-
-
-def test_no_key_takes_all_workers_or_all_places_of_several() -> None:
+def test_no_key_takes_all_places_of_several() -> None:
     work = Doubling()
 
     async def use(batcher: Batcher[int, int]) -> None:
         work.go.clear()
-        mine = [batcher.submit("a", n, FAR, "busy") for n in range(4)]
+        mine = [batcher.submit("a", n, FAR, "busy") for n in range(5)]
         with pytest.raises(ApiError):
             batcher.submit("a", 9, FAR, "busy")
-        await asyncio.to_thread(work.begun.wait, 10)
-        assert len(work.batches) == 1, "the second worker is left to others"
         other = batcher.submit("a", 20, FAR, "quiet")
-        while len(work.batches) < 2:
+        while len(work.batches) < 3:
             await asyncio.sleep(0.01)
         work.go.set()
         assert await batcher.result(other) == 40
         await asyncio.gather(*map(batcher.result, mine))
 
     run(work, use, workers=2, shared=True, max_waiting=6)
-    assert work.batches[1] == ("a", [20])
+    assert work.batches[2] == ("a", [20]), "both workers are busy, and it has a thread"

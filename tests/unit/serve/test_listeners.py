@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from srrag.core.pipeline import bind
 from srrag.core.step import bare
 from srrag.retrieve.questions import question_table
 from srrag.serve.listeners import ClientGone, Event, Listeners, observed
+from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 
@@ -53,3 +55,31 @@ def test_a_batch_that_nobody_waits_for_ends_before_its_next_step(sample_root: Pa
     with audience.present(), pytest.raises(ClientGone):
         run(questions("a"))
     assert [data["step"] for _, data in stages] == ["SearchSparse"]
+
+
+def test_a_batch_pauses_between_steps_while_it_is_anothers_turn(sample_root: Path) -> None:
+    run, turns, over = opened(sample_root), Turns(), threading.Event()
+    stages: list[Event] = []
+    first = threading.Event()
+
+    def hear(event: Event) -> None:
+        stages.append(event)
+        if not first.is_set():  # after the first step somebody comes who had less of late
+            turns._spent["busy"] = (60.0, turns.clock())
+            turns.enter("quiet")
+            first.set()
+
+    def work() -> None:
+        audience = Listeners({"a": hear}, lambda: True, turns=turns, caller="busy")
+        with audience.present():
+            run(questions("a"))
+        over.set()
+
+    turns.enter("busy")
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert first.wait(20) and not over.wait(0.2)
+    assert [data["step"] for _, data in stages] == ["SearchSparse"]
+    turns.leave("quiet")
+    assert over.wait(20)
+    thread.join(5)

@@ -23,6 +23,7 @@ from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import Callers, RemoteCall, apart
 from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import PipelineJob, Snapshot
+from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 from tests.unranked import WITHOUT_BETR
@@ -121,7 +122,7 @@ def test_what_another_deployment_refuses_reaches_every_request(
 
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         ticket = Ticket("answer", PipelineJob({"text": CAST}), time.monotonic() + seconds, future)
-        return list(edition.work("answer:hybrid_maxsim", [ticket]))
+        return list(edition.work("answer:hybrid_maxsim", [ticket], Turns()))
 
     (answered,) = asyncio.run(asked(60))
     assert answered.row["reject"] is None

@@ -30,6 +30,7 @@ from srrag.serve.snapshot import (
     TextScores,
     opening_fault,
 )
+from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings
@@ -44,6 +45,7 @@ class Asked:
     item: PipelineJob
     deadline: float
     left: bool = False
+    caller: str = ""
 
     def gone(self) -> bool:
         return self.left
@@ -149,7 +151,7 @@ def test_what_asks_a_model_is_warmed_up_to_its_ranking(told: ServeSettings) -> N
 
 def test_a_batch_is_answered_in_the_order_of_its_tickets(snapshot: Snapshot) -> None:
     texts = [CAST, "?", "Does zinc help against the common cold?"]
-    found = snapshot.work("answer:bm25", [asked(text) for text in texts])
+    found = snapshot.work("answer:bm25", [asked(text) for text in texts], Turns())
     good, bad, last = found
     assert isinstance(good, PipelineResult) and isinstance(last, PipelineResult)
     assert [good.row["text"], last.row["text"]] == [CAST, texts[2]]
@@ -158,7 +160,7 @@ def test_a_batch_is_answered_in_the_order_of_its_tickets(snapshot: Snapshot) -> 
     assert good.usage.calls == 0 and good.terms == snapshot.terms["bm25"]
     assert isinstance(bad, ApiError) and bad.status == 422 and bad.code == bad.code.lower() != ""
     assert ": " in bad.message
-    (ranked,) = snapshot.work("search:bm25", [asked()])
+    (ranked,) = snapshot.work("search:bm25", [asked()], Turns())
     assert isinstance(ranked, PipelineResult) and ranked.row["hits"] and ranked.batch_rows == 1
 
 
@@ -177,7 +179,9 @@ def test_a_batch_is_wanted_while_anyone_waits_and_until_the_last_deadline(
     answering(snapshot, work)
     for lefts in ((False, False), (True, False), (True, True)):
         snapshot.work(
-            "answer:bm25", [asked(s=s, left=left) for s, left in zip((500, 9), lefts, strict=True)]
+            "answer:bm25",
+            [asked(s=s, left=left) for s, left in zip((500, 9), lefts, strict=True)],
+            Turns(),
         )
     assert [wanted for wanted, _ in seen] == [True, True, False]
     assert all(400 < left <= 500 for _, left in seen)
@@ -186,7 +190,7 @@ def test_a_batch_is_wanted_while_anyone_waits_and_until_the_last_deadline(
 def test_who_listens_hears_the_whole_answer(snapshot: Snapshot) -> None:
     heard: list[list[tuple[str, Any]]] = [[], []]
     tickets = [asked(hear=heard[0].append), asked(), asked(hear=heard[1].append)]
-    found = snapshot.work("answer:bm25", tickets)
+    found = snapshot.work("answer:bm25", tickets, Turns())
     for number, events in zip((0, 2), heard, strict=True):
         said = "".join(data for name, data in events if name == "token")
         assert said.strip() == found[number].row["answer"].strip() != ""  # type: ignore[union-attr]
@@ -203,7 +207,7 @@ def test_what_ends_a_batch_answers_all_of_it(
     snapshot: Snapshot, error: BaseException, status: int, code: str, retry_s: float
 ) -> None:
     answering(snapshot, raising(error))
-    found = snapshot.work("answer:bm25", [asked(), asked(), asked()])
+    found = snapshot.work("answer:bm25", [asked(), asked(), asked()], Turns())
     assert len(found) == 3
     for each in found:
         assert isinstance(each, ApiError)
@@ -211,7 +215,7 @@ def test_what_ends_a_batch_answers_all_of_it(
         assert "\n" not in each.message
     answering(snapshot, raising(KeyError("a fault of ours")))
     with pytest.raises(KeyError):
-        snapshot.work("answer:bm25", [asked()])
+        snapshot.work("answer:bm25", [asked()], Turns())
 
 
 def test_the_reason_why_nothing_opens_is_one_line(

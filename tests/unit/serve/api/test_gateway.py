@@ -478,3 +478,21 @@ def test_what_is_no_request_is_passed_on(tmp_path: Path) -> None:
 
     asyncio.run(Gateway(app, host(tmp_path))({"type": "lifespan"}, None, None))
     assert seen == [{"type": "lifespan"}] and not (tmp_path / "log.jsonl").exists()
+
+
+def test_a_request_waits_at_the_gate_while_it_is_anothers_turn(tmp_path: Path) -> None:
+    async def scene() -> None:
+        service = host(tmp_path)
+        turns = service.turns
+        turns._spent["127.0.0.1"] = (60.0, turns.clock())
+        turns.enter("quiet")
+        caller = Caller(Gateway(reads, service))
+        caller._body.put_nowait(LAST)
+        await asyncio.sleep(0.1)
+        assert caller.status == 0 and caller._body.qsize() == 1, "its body is not read"
+        assert turns._in_hand == {"quiet": 1, "127.0.0.1": 1}
+        turns.leave("quiet")
+        await asyncio.wait_for(caller._task, 5)
+        assert caller.status == 200 and not turns._in_hand
+
+    asyncio.run(scene())
