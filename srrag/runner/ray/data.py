@@ -36,6 +36,7 @@ from srrag.runner.part import run_part
 from srrag.runner.progress import shown
 from srrag.runner.ray.capacity import capacity
 from srrag.runner.ray.engines import engines_on_ray
+from srrag.runner.ray.head_watch import watch_head
 from srrag.runner.ray.map import spread_over_ray
 from srrag.runner.ray.stall_watch import Watch
 from srrag.runner.runner import at_once
@@ -191,6 +192,7 @@ class RayDataRunner:
             raise RuntimeError(f"Ray did not start: {one_line(error)}") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, former)  # Ray's own one skips cleanup
+        watch_head(own=self.address == "local")
         return True
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:

@@ -18,6 +18,8 @@ import tempfile
 CLUSTERED = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Every Ray process reads this variable on import."""
 
+_folders: list[str] = []
+
 
 def keep_ray_here() -> None:
     """Configure the Ray that this process will start; has no effect once Ray is loaded."""
@@ -26,7 +28,14 @@ def keep_ray_here() -> None:
     os.environ.setdefault(CLUSTERED, "0")
     if "RAY_TMPDIR" not in os.environ:
         os.environ["RAY_TMPDIR"] = folder = tempfile.mkdtemp(prefix="srrag-ray-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # runs after Ray's own handlers
+        _folders.append(folder)
+        atexit.register(forget_folder)  # runs after Ray's own handlers
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+def forget_folder() -> None:
+    """Remove the folder of sockets and logs that `keep_ray_here` made, if any."""
+    while _folders:
+        shutil.rmtree(_folders.pop(), ignore_errors=True)
