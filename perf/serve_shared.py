@@ -53,7 +53,6 @@ ROUTES: dict[str, tuple[str, Any]] = {
     "stream": ("/v1/answers/stream", {"question": QUESTIONS[1]}),
     "chat": ("/v1/chat/completions", CHAT),
     "chat, streamed": ("/v1/chat/completions", CHAT | {"stream": True}),
-    "responses": ("/v1/responses", {"model": "srrag", "input": QUESTIONS[0]}),
     "search": ("/v1/search", {"query": QUESTIONS[2], "k": 50}),
     "rerank": ("/v1/rerank", RERANK),
     "synthesis": ("/v1/synthesis", {"question": QUESTIONS[2]}),
@@ -65,7 +64,7 @@ ROUTES: dict[str, tuple[str, Any]] = {
     "runs": ("/v1/runs", None),
     "feedback": ("/v1/feedback", {"answer_id": "1", "verdict": "helpful"}),
 }
-BY_MODEL = ("answers", "stream", "chat", "responses", "search", "rerank")
+BY_MODEL = ("answers", "stream", "chat", "search", "rerank")
 PROCESSES = {"process": 1, "process, two": 2}
 BUSY = "while True: pass"
 ROUNDS = 2
