@@ -10,7 +10,7 @@ from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
 from srrag.lab.experiment.fit_betr import SETTINGS, PairFit, candidates, fit_pairs
-from srrag.lab.experiment.gold_pairs import default_out, make_pairs, uncalibrated
+from srrag.lab.experiment.gold_sets import default_out, make_pairs, uncalibrated
 from srrag.lab.experiment.running import Running
 from srrag.lab.train.betr.features import FeatureSettings
 from srrag.storage.atomic_write import commit_json

@@ -12,8 +12,7 @@ from srrag.core.errors import UsageError, check_numbers, reading
 from srrag.core.units import Units
 from srrag.lab.benchmark.decisions import counted, read_decisions
 from srrag.lab.experiment.benchmark_files import Release, rebuild, report
-from srrag.lab.experiment.benchmark_stages import Counted, Standing
-from srrag.lab.experiment.make_benchmark import MakeBenchmark
+from srrag.lab.experiment.make_benchmark import Counted, MakeBenchmark, Standing
 from srrag.lab.experiment.running import Running
 from srrag.runner.estimate import readable
 from srrag.runner.progress import say

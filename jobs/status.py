@@ -7,8 +7,7 @@ from typing import Any
 from srrag.core.errors import UsageError
 from srrag.export.graph import node_types, open_graph, value_counts
 from srrag.runner.progress import say
-from srrag.runner.rejects import read_rejects, readable_rejects
-from srrag.runner.summary import headline, readable, summarise
+from srrag.runner.summary import headline, read_rejects, readable, readable_rejects, summarise
 from srrag.storage.mirror import shown
 from srrag.storage.store import Store
 

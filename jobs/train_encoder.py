@@ -8,7 +8,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.gold_sets import GoldSource, check_folds
-from srrag.lab.experiment.run_training import readable, trainer
+from srrag.lab.experiment.running import readable, trainer
 from srrag.lab.experiment.train_encoder import TrainEncoderJob
 from srrag.lab.train.encoder.task import EncoderSettings
 from srrag.lab.train.encoder.training import run_plain

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.lab.experiment.run_training import readable
+from srrag.lab.experiment.running import readable
 from srrag.lab.experiment.train_filter import (
     TrainFilterJob,
     check,

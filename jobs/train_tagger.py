@@ -7,7 +7,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.run_training import trainer
+from srrag.lab.experiment.running import trainer
 from srrag.lab.experiment.train_tagger import TrainTaggerJob, readable
 from srrag.lab.train.tagger.task import TaggerSettings
 from srrag.lab.train.tagger.training import run_plain

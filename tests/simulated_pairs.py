@@ -7,7 +7,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from srrag.algo.betr import GRADES, NUM_GRADES, Floats, Pairs, make_pairs
-from srrag.lab.train.betr.pairs import PAIRS
+from srrag.lab.train.betr.pair_file import PAIRS
 
 TABLE_1 = np.array([0.0, -0.1287, -0.2575, -0.3863, -0.5151])
 """The biases that SR-RAG reports."""

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import Stemmer
 
-from srrag.algo.stopwords import STOPWORDS
+from srrag.algo.terms import STOPWORDS
 
 Verdict = Literal["supported", "contradicted", "neutral"]
 

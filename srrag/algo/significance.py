@@ -1,15 +1,110 @@
-"""Significance of the difference of two systems: paired bootstrap, McNemar's test, Holm."""
+"""Significance of differences and agreement of raters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
 from srrag.algo.intervals import Values, resampled_ratios, tails
+
+Floats = npt.NDArray[np.float64]
+Scale = Literal["nominal", "ordinal", "interval"]
+
+_BLOCK = 256
+
+
+def krippendorff_alpha(ratings: Floats, scale: Scale = "nominal") -> float:
+    """α = 1 - observed / expected disagreement (Krippendorff 2004, section 11.3).
+
+    `ratings` is (judges, items), NaN where a judge left an item out; items with fewer than two
+    ratings are ignored. Values are ranks ("ordinal"), numbers ("interval") or any codes
+    ("nominal"). 1 is full agreement, 0 is chance. Raises ValueError if no two ratings can be
+    paired, or if all paired ratings are equal, because α is undefined then.
+    """
+    values, pairs = _pairs(ratings)
+    return float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
+
+
+def alpha_interval(
+    ratings: Floats,
+    scale: Scale = "nominal",
+    *,
+    groups: Sequence[str] | None = None,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    """α with its percentile bootstrap interval over items: (value, low, high).
+
+    The bootstrap draws all items of a group (such as a question) together, because they are not
+    independent. Draws in which all ratings are equal have no α and are left out. Raises ValueError
+    as `krippendorff_alpha` does.
+    """
+    values, pairs = _pairs(ratings)
+    if groups is not None:
+        paired = (~np.isnan(ratings)).sum(axis=0) >= 2
+        names, codes = np.unique(np.asarray(groups)[paired], return_inverse=True)
+        grouped = np.zeros((len(names), *pairs.shape[1:]))
+        np.add.at(grouped, codes, pairs)
+        pairs = grouped
+    size = len(pairs)
+    generator = np.random.default_rng(seed)
+    drawn = []
+    for start in range(0, resamples, _BLOCK):
+        rows = generator.integers(0, size, size=(min(_BLOCK, resamples - start), size))
+        times = np.stack([np.bincount(row, minlength=size) for row in rows]).astype(np.float64)
+        coincidences = (times @ pairs.reshape(size, -1)).reshape(-1, *pairs.shape[1:])
+        drawn.append(_alpha(coincidences, values, scale))
+    alphas = np.concatenate(drawn)
+    value = float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
+    return (value, *tails(alphas[~np.isnan(alphas)], level))
+
+
+def _pairs(ratings: Floats) -> tuple[Floats, Floats]:
+    """The values, and how often each two of them meet in each item: (items, values, values).
+
+    The weight of an item is its number of ratings. Raises ValueError where α is undefined.
+    """
+    paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) >= 2]
+    if paired.size == 0:
+        raise ValueError("no item was rated twice")
+    values = np.unique(paired[~np.isnan(paired)])
+    if len(values) == 1:
+        raise ValueError("all ratings are equal: agreement beyond chance has no value")
+    counts = np.stack([(paired == value).sum(axis=0) for value in values], axis=1)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(len(values))
+    return values, pairs / (counts.sum(axis=1) - 1)[:, None, None]
+
+
+def _alpha(pairs: Floats, values: Floats, scale: Scale) -> Floats:
+    """α of each coincidence matrix (n, values, values); NaN where only one value occurs."""
+    totals = pairs.sum(axis=2)
+    expected = totals[:, :, None] * totals[:, None, :]
+    expected -= totals[:, :, None] * np.eye(len(values))
+    expected /= (totals.sum(axis=1) - 1)[:, None, None]
+    apart = _distances(values, totals, scale)
+    observed, by_chance = ((each * apart).sum(axis=(1, 2)) for each in (pairs, expected))
+    ratio = np.full(len(pairs), np.nan)
+    np.divide(observed, by_chance, out=ratio, where=by_chance > 1e-12)
+    return np.asarray(1 - ratio)
+
+
+def _distances(values: Floats, totals: Floats, scale: Scale) -> Floats:
+    """Squared distance between each two values, (1 or n, values, values)."""
+    if scale == "nominal":
+        return 1.0 - np.eye(len(values))[None]
+    if scale == "interval":
+        return np.square(values[:, None] - values[None, :])[None]
+    if scale != "ordinal":
+        raise ValueError(f"scale is {scale!r}: there are nominal, ordinal and interval")
+    # The number of ratings between two ranks, with half of the ratings on the two ranks.
+    middle = np.cumsum(totals, axis=1) - totals / 2
+    return np.square(middle[:, :, None] - middle[:, None, :])
+
 
 _TIE = 1e-12
 

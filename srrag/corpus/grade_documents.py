@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
-from srrag.corpus.abstract import abstract_text, drop_claims
-from srrag.corpus.grade import UNGRADED, Grading, grade_document
+from srrag.corpus.grade import UNGRADED, Grading, abstract_text, drop_claims, grade_document
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
 from srrag.llm.fields import Means, Text, most_tokens

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import pyarrow as pa
 from lxml import etree
 
+from srrag.core.schema import NOTICES
 from srrag.core.standing import of_types
+from srrag.core.step import Function, Place, Step
 from srrag.corpus.inline_xml import inline_text
 from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
+from srrag.corpus.parsed import Unparsable
 from srrag.corpus.safe_xml import local_name, xml_root
 
 
@@ -149,3 +154,50 @@ def _related_id(node: etree._Element) -> str:
         return f"pmcid:{pmcid}"
     doi = doi_of(told)
     return f"doi:{doi}" if doi else ""
+
+
+_READERS: Mapping[str, Callable[[bytes], list[Notice]]] = {
+    "pubmed": pubmed_notices,
+    "jats": jats_notices,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadNotices(Step):
+    """RAW to NOTICES: a row for each statement of a PubMed or JATS record about a paper's standing.
+
+    A notice without an abstract is no document, but its statement counts. A record that cannot be
+    parsed says nothing here, since ParseDocuments rejects it.
+    """
+
+    version: ClassVar[int] = 2
+    reads: ClassVar[tuple[str, ...]] = ("raw_id", "source_id", "format", "body", "reject")
+    writes: ClassVar[pa.Schema] = NOTICES
+    keeps_rows: ClassVar[bool] = False
+
+    def open(self, at: Place) -> Function:
+        """Return the reader; it loads nothing."""
+        return read_notices
+
+
+def read_notices(raw: pa.Table) -> pa.Table:
+    """Read the notices of a RAW table."""
+    rows = [row for each in raw.to_pylist() for row in _rows(each)]
+    return pa.Table.from_pylist(rows, schema=NOTICES)
+
+
+def _rows(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    reader = _READERS.get(raw["format"])
+    if raw["reject"] is not None or reader is None or not may_speak(raw["body"]):
+        return
+    try:
+        found = reader(raw["body"])
+    except Unparsable:
+        return
+    for notice in dict.fromkeys(found):
+        yield {
+            "doc_id": raw["raw_id"],
+            "source_id": raw["source_id"],
+            **vars(notice),
+            "reject": None,
+        }

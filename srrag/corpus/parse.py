@@ -14,18 +14,105 @@ import pyarrow as pa
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Function, Place, Step
-from srrag.corpus.clean import tidy_document, tidy_inline
-from srrag.corpus.conditions import condition_code
+from srrag.corpus.clean import tidy_document, tidy_inline, unescape
 from srrag.corpus.paper_ids import plain_ids
 from srrag.corpus.parse_cnxml import parse_cnxml
-from srrag.corpus.parse_docx import parse_docx
-from srrag.corpus.parse_html import parse_html
+from srrag.corpus.parse_html import parse_docx, parse_html
 from srrag.corpus.parse_jats import parse_jats
-from srrag.corpus.parse_json import parse_beir, parse_json
 from srrag.corpus.parse_pdf import parse_pdf, parse_pdf_docling
 from srrag.corpus.parse_pubmed import parse_pubmed
-from srrag.corpus.parse_text import parse_markdown, parse_plain
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable
+from srrag.corpus.parse_text import markdown_parts, parse_markdown, parse_plain
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, plain_metadata
+
+_CONTENT = ("text", "title")
+
+
+def parse_json(body: bytes) -> Parsed:
+    """Parse a record of ReadJsonl: `text` is a string or a list of {heading, text}."""
+    record = _object(body)
+    metadata = plain_metadata({key: record[key] for key in record if key not in _CONTENT})
+    metadata["encoding"] = "utf-8"
+    content = record.get("text", "")
+    if isinstance(content, list):
+        content = "\n\n".join(_section(part) for part in content)
+    if not isinstance(content, str):
+        raise Unparsable("no_text", f"text is a {type(content).__name__}, not a string")
+    title = record.get("title", "")
+    if isinstance(title, str) and title:
+        metadata["title"] = unescape(title)
+    return markdown_parts(unescape(content.replace("\r\n", "\n")), metadata)
+
+
+def parse_beir(body: bytes) -> Parsed:
+    """Parse a BEIR passage: the text is only `text`; the title stays separate."""
+    record = _object(body)
+    text, title, extra = (record.get(key) for key in ("text", "title", "metadata"))
+    if not isinstance(text, str):
+        raise Unparsable("no_text", "the passage has no text")
+    metadata: Metadata = plain_metadata(extra) if isinstance(extra, dict) else {}
+    metadata["encoding"] = "utf-8"
+    return Parsed(unescape(title) if isinstance(title, str) else "", unescape(text), metadata)
+
+
+def _section(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    heading = tidy_inline(str(part.get("heading") or part.get("label") or ""))
+    text = str(part.get("text") or "")
+    return f"## {heading}\n\n{text}" if heading else text
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Unparsable("broken_json", str(error).splitlines()[0]) from error
+    if not isinstance(record, dict):
+        raise Unparsable("broken_json", "no JSON object")
+    return record
+
+
+GUIDELINE_SETS: dict[str, str] = {
+    "GL-GEN": "General clinical exercise guideline set",
+    "GL-SP": "Special-population guideline subset",
+}
+
+SUB_CONDITIONS: dict[str, str] = {
+    "ACL": "Anterior cruciate ligament injury",
+    "AT": "Achilles tendinopathy",
+    "BSI": "Bone stress injury",
+    "FS": "Adhesive capsulitis of the shoulder",
+    "GPA": "Groin pain in athletes",
+    "GTPS": "Greater trochanteric pain syndrome",
+    "HSI": "Hamstring strain injury",
+    "IS": "Isthmic spondylolisthesis",
+    "LAS": "Lateral ankle sprain",
+    "LBP": "Low back pain",
+    "ITBS": "Iliotibial band syndrome",
+    "LET": "Lateral elbow tendinopathy",
+    "MACL": "Knee meniscal and articular cartilage lesions",
+    "MTSS": "Medial tibial stress syndrome",
+    "NAHJP": "Nonarthritic hip joint pain",
+    "NP": "Neck pain",
+    "PHP": "Plantar heel pain",
+    "PFP": "Patellofemoral pain",
+    "PT": "Patellar tendinopathy",
+    "RCRSP": "Rotator cuff related shoulder pain",
+    "FTASD": "First-time anterior shoulder dislocation",
+}
+
+CONDITIONS: dict[str, str] = {**SUB_CONDITIONS, **GUIDELINE_SETS}
+
+_BY_NAME = {name.casefold(): code for code, name in CONDITIONS.items()}
+
+
+def condition_code(given: str) -> str:
+    """Return the code for a code or a full name in any case; "" if it is unknown."""
+    bare = given.strip()
+    return bare.upper() if bare.upper() in CONDITIONS else _BY_NAME.get(bare.casefold(), "")
+
 
 Parser = Callable[[bytes], Parsed]
 

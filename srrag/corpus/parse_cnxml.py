@@ -8,10 +8,9 @@ from typing import Any
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import inline_text
+from srrag.corpus.inline_xml import TableCell, inline_text, markdown, span_of
 from srrag.corpus.parsed import Parsed, Unparsable, plain_metadata
 from srrag.corpus.safe_xml import local_name, xml_root
-from srrag.corpus.table_rows import TableCell, markdown, span_of
 
 DROPPED = (
     "learning-objectives", "learning-outcomes", "chapter-objectives", "review-questions", "review",

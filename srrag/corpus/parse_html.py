@@ -1,11 +1,14 @@
-"""HTML pages: the main content in Markdown shape, through selectolax and markdownify."""
+"""HTML pages and Word files in Markdown shape, through selectolax, markdownify and mammoth."""
 
 from __future__ import annotations
 
 import copy
+import io
 import re
+import zipfile
 from typing import Any
 
+import mammoth
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -13,6 +16,31 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from srrag.corpus.encoding import decode
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
+
+_MAX_UNPACKED_BYTES = 200_000_000
+
+
+def parse_docx(body: bytes) -> Parsed:
+    """Read headings, paragraphs, lists and tables of a Word file; pictures are left out.
+
+    Raises Unparsable("broken_docx"), or ("too_large") where the unpacked file is.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as packed:
+            unpacked = sum(item.file_size for item in packed.infolist())
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise Unparsable("broken_docx", str(error)) from error
+    if unpacked > _MAX_UNPACKED_BYTES:
+        raise Unparsable("too_large", f"{unpacked} bytes when unpacked")
+    no_picture = mammoth.images.img_element(lambda image: {"src": ""})
+    try:
+        page = mammoth.convert_to_html(io.BytesIO(body), convert_image=no_picture).value
+    except Exception as error:  # a damaged file raises almost anything in the parser
+        detail = (str(error).splitlines() or [""])[0]
+        raise Unparsable("broken_docx", f"{type(error).__name__} {detail}".strip()) from error
+    parsed = parse_html(f"<html><body>{page}</body></html>".encode())
+    return Parsed(parsed.title, parsed.text, {**parsed.metadata, "encoding": "docx"})
+
 
 _NOISE = "script, style, template, noscript, iframe, svg, nav, header, footer, aside, form, button"
 _MAX_DEPTH = 200

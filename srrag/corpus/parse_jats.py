@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import inline_text, words_of
+from srrag.corpus.inline_xml import TableCell, inline_text, markdown, span_of, words_of
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
 from srrag.corpus.safe_xml import local_name, xml_root
-from srrag.corpus.table_rows import TableCell, markdown, span_of
 
 _MAX_LEVEL = 6
 _LEFT_OUT = frozenset([

@@ -5,12 +5,259 @@ from __future__ import annotations
 import importlib
 import io
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise, takewhile
+from statistics import median
 from typing import Any
 
+from srrag.corpus.boilerplate import page_furniture
 from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable
+from srrag.corpus.pdf_lines import PdfLine
+
+_LARGER = 1.15
+_MAX_HEADING_CHARS = 120
+_MAX_TITLE_CHARS = 350
+_PARAGRAPH_GAP = 1.45
+_INDENT_POINTS = 6.0
+_SHORT_LINE = 0.85
+_WIDE = 0.6
+"""Share of a column's width; a heading's shorter line had room for another word."""
+_LABELS = frozenset(
+    {
+        "researcharticle",
+        "originalarticle",
+        "originalresearch",
+        "openaccess",
+        "reviewarticle",
+        "shortcommunication",
+        "review",
+    }
+)
+"""Lines beside a title that say nothing of the paper, without blanks (some are spaced out)."""
+_ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
+_BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
+_ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
+_SECTION = re.compile(
+    r"(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:abstract|summary|background|introduction|aims?|objectives?"
+    r"|(?:materials? and |patients and )?methods?|results?|findings|discussion|conclusions?"
+    r"|limitations|funding|references|acknowledge?ments|appendix|recommendations?):?",
+    re.IGNORECASE,
+)
+_CAPTION = re.compile(r"(?:fig(?:ure|\.)?|table|box|scheme|chart|plate)\s*[\dA-Z]", re.IGNORECASE)
+_SAME_SIZE = 0.5
+_EDGE_ROWS = 3
+_MOST_BETWEEN = 40
+_REFERENCES = re.compile(
+    r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited):?", re.IGNORECASE
+)
+
+_YEAR = r"\b((?:19|20)\d\d)\b"
+_PRINTED_YEAR = re.compile(
+    rf"(?:©|\(c\)|copyright|\bvolume)\D{{0,20}}{_YEAR}|(?:^|[;|]\s?)published\b[^.;]{{0,24}}?{_YEAR}"
+    rf"|{_YEAR}\W{{1,3}}\d{{1,4}}(?:\s?\(\w+\))?:\s?\w?\d",
+    re.IGNORECASE,
+)
+"""The year of a paper as its first page prints it: © 2015, Published 8 May 2014, 2015, 16:2."""
+_Block = tuple[list[PdfLine], int]
+"""Lines, and the level of a heading; 0 for a paragraph."""
+
+
+def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
+    """The title (the largest type on the first page, "" if none stands out) and the Markdown.
+
+    Running headers, footers and page numbers are left out. A paragraph goes on over columns and
+    pages; a word that a hyphen breaks at a line's end becomes one word.
+    """
+    body = _body_size(pages)
+    width = _column_width([line for page in pages for line in page])
+    outer = [_outer(page, body, width) for page in pages]
+    furniture = page_furniture([[line.text for line in page] for page in pages], outer)
+    kept = [
+        [line for i, line in enumerate(page) if i not in drop and not _is_label(line.text)]
+        for page, drop in zip(pages, furniture, strict=True)
+    ]
+    body = _body_size(kept)
+    title = _title(kept[0] if kept else [], body)
+    lines = [line for page in kept for line in page if line not in title]
+    width = _column_width(lines)
+    blocks = _mended(_blocks(lines, body, width), body, width)
+    text = "\n\n".join(_block(*each) for each in blocks)
+    return join_lines([line.text for line in title]), text
+
+
+def printed_year(page: Sequence[PdfLine]) -> int:
+    """The latest year that a first page prints as its paper's, above any references; 0 for none."""
+    own = takewhile(lambda line: not _REFERENCES.fullmatch(line.text), page)
+    found = [max(each) for line in own for each in _PRINTED_YEAR.findall(line.text)]
+    return int(max(found, default=0))
+
+
+def _outer(page: Sequence[PdfLine], body: float, width: float) -> list[int]:
+    """The numbers of the lines in the outer rows of a page that are no lines of its text."""
+    feet = sorted({round(line.bottom) for line in page})
+    if not feet:
+        return []
+    low, high = feet[: _EDGE_ROWS + 1][-1], feet[-_EDGE_ROWS - 1 :][0]
+    return [
+        i
+        for i, line in enumerate(page)
+        if (line.bottom <= low or line.bottom >= high)
+        and not (line.size == body and line.right - line.left > _SHORT_LINE * width)
+    ]
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """Join the lines of a paragraph; a word broken by a hyphen becomes one.
+
+    A hyphen stays where the next line begins with a capital or a digit ("Cochran-" "Mantel",
+    "COVID-" "19").
+    """
+    text = ""
+    for line in lines:
+        if _BROKEN_WORD.search(text) and line[:1].islower():
+            text = text[:-1] + line
+        elif text.endswith("-") and not text.endswith(" -"):
+            text += line
+        else:
+            text = f"{text} {line}" if text else line
+    return text.replace("\u00ad", "")
+
+
+def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
+    """The size of most letters before the list of references, which may outweigh a short paper."""
+    sizes: Counter[float] = Counter()
+    for line in (line for page in pages for line in page):
+        if sizes and _REFERENCES.fullmatch(line.text):
+            break
+        sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0] if sizes else 0.0
+
+
+def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
+    """The lines of the largest type on the first page, if it is larger than the body's.
+
+    One word, or words told twice, are a journal's name: the next size is looked at.
+    """
+    own = [line for line in first if not line.aside]
+    sizes = sorted({line.size for line in own if line.size >= _LARGER * body}, reverse=True)
+    found = [[line for line in own if line.size == size] for size in sizes]
+    titles = [lines for lines in found if not _is_name(" ".join(line.text for line in lines))]
+    lines = next(iter(titles or found), [])
+    return lines if sum(len(line.text) for line in lines) <= _MAX_TITLE_CHARS else []
+
+
+def _is_name(text: str) -> bool:
+    words = text.casefold().split()
+    return len(words) < 5 and (len(words) < 2 or len({*words}) < len(words))
+
+
+def _is_label(line: str) -> bool:
+    return line.replace(" ", "").casefold() in _LABELS
+
+
+def _blocks(lines: Sequence[PdfLine], body: float, width: float) -> Iterator[_Block]:
+    """Yield headings and paragraphs."""
+    steps: dict[float, list[float]] = {}
+    for above, below in pairwise(lines):
+        if above.size == below.size and (step := above.bottom - below.bottom) > 1:
+            steps.setdefault(below.size, []).append(step)
+    usual_steps = {size: median(each) for size, each in steps.items()}
+    block: list[PdfLine] = []
+    within = 0
+    for line in lines:
+        usual = usual_steps.get(line.size, line.size or 1.0)
+        if within and _goes_on(block[-1], line, usual, width):
+            block.append(line)
+            continue
+        level = _heading_level(line, body)
+        if block and (level or within or _begins(block[-1], line, usual, width)):
+            yield block, within
+            block = []
+        block.append(line)
+        within = level
+    if block:
+        yield block, within
+
+
+def _block(lines: Sequence[PdfLine], level: int) -> str:
+    text = join_lines([line.text for line in lines])
+    return f"{'#' * level} {text.strip('# ')}" if level else text
+
+
+def _mended(blocks: Iterable[_Block], body: float, width: float) -> list[_Block]:
+    """Join a paragraph over what stands between its parts, such as a figure or a footnote.
+
+    What stands between comes after it.
+    """
+    mended: list[_Block] = []
+    begun = -1
+    for lines, level in blocks:
+        first = lines[0]
+        other = abs(first.size - body) > _SAME_SIZE or _CAPTION.match(first.text)
+        if level or other or first.aside:
+            begun = -1 if _SECTION.fullmatch(first.text) else begun
+            mended.append((lines, level))
+            continue
+        if begun >= 0 and len(mended) - begun <= _MOST_BETWEEN:
+            last = mended[begun][0][-1]
+            full = last.right - last.left > _SHORT_LINE * width
+            if first.text[:1].islower() or (full and not _ITEM.match(first.text)):
+                mended[begun][0].extend(lines)
+                begun = -1 if _ENDS.search(lines[-1].text) else begun
+                continue
+        mended.append((lines, level))
+        begun = -1 if _ENDS.search(lines[-1].text) else len(mended) - 1
+    return mended
+
+
+def _goes_on(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
+    """Whether a heading that filled its line goes on in the next one."""
+    return (
+        (above.size, above.bold) == (line.size, line.bold)
+        and 0 < above.bottom - line.bottom <= _PARAGRAPH_GAP * max(usual, above.size)
+        and above.right - above.left > _WIDE * width
+        and not _SECTION.fullmatch(above.text)
+        and not _SECTION.fullmatch(line.text)
+    )
+
+
+def _heading_level(line: PdfLine, body: float) -> int:
+    """2 for headings in larger type or of a known section, 3 for short bold lines, else 0."""
+    if len(line.text) > _MAX_HEADING_CHARS or not any(char.isalpha() for char in line.text):
+        return 0
+    if _SECTION.fullmatch(line.text):
+        return 2
+    if line.text.endswith((".", ",", ";")) or line.text[:1].islower():
+        return 0
+    if line.size >= _LARGER * body:
+        return 2
+    return 3 if line.bold else 0
+
+
+def _begins(above: PdfLine, line: PdfLine, usual: float, width: float) -> bool:
+    """Whether a line begins a paragraph of its own."""
+    if above.aside != line.aside:
+        return True
+    ended = bool(_ENDS.search(above.text))
+    step = above.bottom - line.bottom
+    if step < 0:  # the next column or page: a sentence goes on unless it had ended
+        other = abs(above.size - line.size) > _SAME_SIZE
+        return other or (ended and above.right - above.left < _SHORT_LINE * width)
+    if step > _PARAGRAPH_GAP * usual:
+        return True
+    if _ITEM.match(line.text):
+        return ended or above.right - above.left < _SHORT_LINE * width
+    return ended and line.left - above.left > _INDENT_POINTS
+
+
+def _column_width(lines: Sequence[PdfLine]) -> float:
+    widths = sorted(line.right - line.left for line in lines)
+    return widths[int(0.9 * (len(widths) - 1))] if widths else 0.0
+
 
 _MAX_PAGES = 1_000
 _MAX_FILE_BYTES = 50_000_000
@@ -24,8 +271,8 @@ def parse_pdf(body: bytes) -> Parsed:
 
     Raises Unparsable: "broken_pdf", "encrypted_pdf", or "no_text_layer" for a scan.
     """
+    from srrag.corpus.parse_pdf import printed_year, to_markdown
     from srrag.corpus.pdf_lines import read_pages  # a question never needs the parser
-    from srrag.corpus.pdf_text import printed_year, to_markdown
 
     _check(body)
     pages = read_pages(body)

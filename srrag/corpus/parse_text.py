@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from srrag.corpus.characters import normalize_characters
-from srrag.corpus.clean import tidy_inline, unescape
+from srrag.corpus.clean import normalize_characters, tidy_inline, unescape
 from srrag.corpus.encoding import decode
 from srrag.corpus.parsed import Metadata, Parsed, plain_metadata
 from srrag.corpus.record import plain_id

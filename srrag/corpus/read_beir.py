@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srrag.core.spec import place_field
-from srrag.corpus.lines import json_lines
-from srrag.corpus.place import folder
-from srrag.corpus.record import RawRecord, plain_id, refusal, unique
+from srrag.corpus.record import RawRecord, folder, json_lines, plain_id, refusal, unique
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from lxml import etree
 from srrag.core.spec import place_field
 from srrag.corpus.parse_cnxml import DROPPED, count_numbered, title_of
 from srrag.corpus.parsed import Unparsable
-from srrag.corpus.place import resolve
-from srrag.corpus.record import RawRecord, refusal, unique
+from srrag.corpus.record import RawRecord, refusal, resolve, unique
 from srrag.corpus.safe_xml import local_name, xml_root
 
 _FORMAT = "cnxml"

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.spec import place_field
-from srrag.corpus.lines import Line, json_lines
-from srrag.corpus.place import relative_name, resolve
-from srrag.corpus.record import RawRecord, plain_id, refusal, unique
+from srrag.corpus.record import (
+    Line,
+    RawRecord,
+    json_lines,
+    plain_id,
+    refusal,
+    relative_name,
+    resolve,
+    unique,
+)
 
 _PLAIN = (
     "grade",

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from srrag.core.spec import place_field
 from srrag.corpus.parsed import Unparsable
-from srrag.corpus.place import is_inside, relative_name, resolve, walk
-from srrag.corpus.record import RawRecord, refusal, unique
+from srrag.corpus.record import RawRecord, is_inside, refusal, relative_name, resolve, unique, walk
 
 _OPEN = re.compile(rb"<(PubmedArticle|PubmedBookArticle)(?=[\s>])")
 _DELETED_OPEN = b"<DeleteCitation"

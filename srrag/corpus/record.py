@@ -1,15 +1,123 @@
-"""Raw records: the documents and refusals that a reader passes to the workers."""
+"""What readers share: where a corpus lies, its lines, and raw records for the workers."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
+import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
 from srrag.core.schema import RAW
+
+_PACKAGE = "pkg://"
+
+
+def resolve(path: str) -> Path:
+    """Return the real path of `path`, which may be "pkg://package/folder".
+
+    Raises UsageError that names the path if nothing is there.
+    """
+    if path.startswith(_PACKAGE):
+        package, _, rest = path.removeprefix(_PACKAGE).partition("/")
+        try:
+            found = Path(str(importlib.resources.files(package))) / rest
+        except (ModuleNotFoundError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}: no package {package!r} to read from") from error
+    else:
+        found = Path(path)
+    if not found.exists():
+        raise UsageError(f"{path}: no such file or folder")
+    return found.resolve()
+
+
+def folder(path: str) -> Path:
+    """Return the folder that `path` names; raises UsageError if it is not a folder."""
+    found = resolve(path)
+    if not found.is_dir():
+        raise UsageError(f"{path}: not a folder")
+    return found
+
+
+def walk(root: Path) -> Iterator[Path]:
+    """Yield the entries below a folder in sorted order, without hidden ones.
+
+    It does not enter linked folders. For a link that leads out of the root it yields the link, so
+    that the reader can refuse it by name.
+    """
+    for current, folders, files in os.walk(root, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        here = Path(current)
+        links = [n for n in folders if (here / n).is_symlink() and not is_inside(here / n, root)]
+        for name in sorted([*files, *links]):
+            if not name.startswith("."):
+                yield here / name
+
+
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether a path, links followed, lies within the root."""
+    try:
+        return path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # a loop of links
+        return False
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """The path below the root with "/" between parts, safe to store as UTF-8."""
+    name = path.name if path == root else path.relative_to(root).as_posix()
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: its number from 1, its bytes, and its object or the reason why it has none."""
+
+    number: int
+    body: bytes
+    record: dict[str, Any]
+    reason: str = ""
+    detail: str = ""
+
+
+def json_lines(path: Path, max_line_bytes: int) -> Iterator[Line]:
+    """Yield the non-blank lines of a file; broken and over-long ones carry a reason."""
+    number = 0
+    with path.open("rb") as stream:
+        while chunk := stream.readline(max_line_bytes + 1):
+            number += 1
+            if len(chunk) > max_line_bytes and not chunk.endswith(b"\n"):
+                while chunk and not chunk.endswith(b"\n"):
+                    chunk = stream.readline(max_line_bytes + 1)
+                yield Line(number, b"", {}, "too_large", f"over {max_line_bytes} bytes")
+                continue
+            body = (chunk.removeprefix(_BOM) if number == 1 else chunk).strip()
+            if body:
+                yield _parsed(number, body)
+
+
+def _parsed(number: int, body: bytes) -> Line:
+    try:
+        record = json.loads(body)
+    except UnicodeDecodeError as error:
+        return Line(number, b"", {}, "broken_json", f"not UTF-8 at byte {error.start}")
+    except json.JSONDecodeError as error:
+        return Line(number, b"", {}, "broken_json", f"{error.msg} at column {error.colno}")
+    except (ValueError, RecursionError) as error:
+        return Line(number, b"", {}, "broken_json", str(error).splitlines()[0])
+    if not isinstance(record, dict):
+        return Line(number, b"", {}, "broken_json", "the line is no JSON object")
+    return Line(number, body, record)
+
 
 _MAX_ID_CHARS = 500
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from srrag.core.standing import Standings
 from srrag.core.units import Units
-from srrag.export.titles import DIGITS, unique_titles
+from srrag.export.texts import DIGITS, unique_titles
 from srrag.graph import knowledge_tree
 from srrag.graph.communities import read_communities
 from srrag.graph.partition import read_rows

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.graph import GRADES, Graph, Ints
-from srrag.export.texts import Texts
-from srrag.export.titles import unique_titles
+from srrag.export.texts import Texts, unique_titles
 from srrag.graph.partition import read_rows
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer

@@ -5,11 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.storage.read_live import read_live
+
+DIGITS = 6
+"""Digits of an id that are shown first; a title has more only where these are another's too."""
+
+Names: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+def unique_titles(names: Names, hints: Names, ids: Names) -> pa.Array:
+    """Return a unique title for each row: its name, with a suffix if others share it.
+
+    A name that occurs twice gets its hint in brackets. Titles that still collide get the first
+    digits of their id, and more digits until all are unique.
+    """
+    titles, suffix, digits = names, hints, DIGITS
+    while True:
+        counts = pc.value_counts(titles)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        if not len(twice):
+            return titles.combine_chunks() if isinstance(titles, pa.ChunkedArray) else titles
+        longer = pc.binary_join_element_wise(titles, " (", suffix, ")", "")
+        titles = pc.if_else(pc.is_in(titles, value_set=twice), longer, titles)
+        suffix = pc.utf8_slice_codeunits(ids, 0, digits)
+        digits *= 2
+
 
 _UNIT_COLUMNS = ("unit_id", "doc_id", "text")
 _DOCUMENT_COLUMNS = (

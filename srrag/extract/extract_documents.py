@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import WithJsonSchema
 
-from srrag.algo.abbreviations import abbreviations
 from srrag.core.ids import content_id
 from srrag.core.ontology import Ontology
 from srrag.core.schema import EXTRACTS
@@ -25,6 +24,7 @@ from srrag.extract.numbered import NumberedBlock, blocks
 from srrag.extract.rule_lines import rule_lines
 from srrag.llm.completion import Answer, Completion, Enums, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
+from srrag.reading.abbreviations import abbreviations
 from srrag.reading.concepts import CONCEPTS
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")

@@ -25,7 +25,7 @@ from srrag.graph.encode_names import ENCODER
 from srrag.graph.name_vectors import NameVectors
 from srrag.graph.nodes import Nodes, in_order
 from srrag.graph.tables import coding
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import link_or_copy
 
 DETECTION = "detection.npz"
 

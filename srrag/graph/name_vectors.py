@@ -21,8 +21,7 @@ from srrag.algo.graph_scores import inner_products
 from srrag.core.step import Place
 from srrag.model.embed import load, quantise_rows
 from srrag.model.encoder import Encoder
-from srrag.storage.atomic_write import commit
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import commit, link_or_copy
 from srrag.storage.mapped_table import map_table, save_table
 from srrag.storage.mirror import fetch
 from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from srrag.algo.abbreviations import abbreviations
 from srrag.core.step import Build, Place
-from srrag.reading.abbreviations import FILE
+from srrag.reading.abbreviations import FILE, abbreviations
 from srrag.storage.read_live import read_live
 
 

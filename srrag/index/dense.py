@@ -31,8 +31,7 @@ from srrag.index.dense_shards import (
 )
 from srrag.index.shard_plan import regroup
 from srrag.index.titles import TITLE_WEIGHT
-from srrag.storage.atomic_write import commit_json, read_json
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import commit_json, link_or_copy, read_json
 from srrag.storage.shards import IndexShard
 
 _COUNTED_PARTS = 1000

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from srrag.algo.graph_scores import segments
 from srrag.algo.maxsim import take_ragged
-from srrag.index.graph_files import read_array, read_ragged, write_ragged
+from srrag.index.graph_walk import read_array, read_ragged, write_ragged
 from srrag.index.words import analyzer
 
 Floats = npt.NDArray[np.float32]

@@ -24,9 +24,8 @@ from srrag.core.grades import counted_as
 from srrag.core.hits import SCORE_DECIMALS
 from srrag.graph.name_vectors import NameVectors
 from srrag.index.graph import CODED, TOPICS
-from srrag.index.graph_files import read_array, read_codes, read_ragged
 from srrag.index.graph_names import GraphNames, Linked
-from srrag.index.graph_walk import DOCUMENT, Transitions
+from srrag.index.graph_walk import DOCUMENT, Transitions, read_array, read_codes, read_ragged
 from srrag.storage.mapped_table import MappedTable, map_table
 
 RESTART = 0.15

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place, PreviousVersion
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import link_or_copy
 from srrag.storage.mirror import opened
 from srrag.storage.shards import SHARDS, IndexShard, read_shards
 

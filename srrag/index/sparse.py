@@ -32,8 +32,7 @@ from srrag.index.shard_plan import (
 )
 from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
-from srrag.storage.atomic_write import commit, commit_json
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import commit, commit_json, link_or_copy
 from srrag.storage.mapped_table import MappedTable, map_table
 from srrag.storage.shards import IndexShard, shards_or_none, write_shards
 

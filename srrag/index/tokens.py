@@ -31,8 +31,7 @@ from srrag.index.shard_plan import (
     write_each,
 )
 from srrag.index.titles import TITLE_WEIGHT, with_titles
-from srrag.storage.atomic_write import write_parquet
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import link_or_copy, write_parquet
 from srrag.storage.mapped_table import Lookup, write_lookup
 from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live

@@ -29,8 +29,8 @@ from srrag.runner.pipeline_run import DEFAULT, check_pipeline
 from srrag.storage.store import Store
 
 if TYPE_CHECKING:
+    from srrag.library.build import BuildSummary
     from srrag.library.evaluation import Evaluation
-    from srrag.library.summaries import BuildSummary
     from srrag.synthesis.synthesis import Synthesis
 
 BATCH = 64
@@ -169,7 +169,7 @@ class Root:
 
     def status(self) -> BuildSummary:
         """Return the counts of the build, and what was rejected and why."""
-        from srrag.library.summaries import summary_of
+        from srrag.library.build import summary_of
 
         return summary_of(self.store, self.name)
 

@@ -8,8 +8,24 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from srrag.algo.number_words import NUMBER_WORDS, SMALL, TENS
 from srrag.reading.sentences import sentence_spans
+
+_NAMED = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+SMALL = _NAMED.split()
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+NUMBER_WORDS = {
+    **{word: number for number, word in enumerate(SMALL)},
+    **{word: 10 * number for number, word in enumerate(TENS, start=2)},
+    **{
+        f"{tens}-{ones}": 10 * number + unit
+        for number, tens in enumerate(TENS, start=2)
+        for unit, ones in enumerate(SMALL[1:10], start=1)
+    },
+}
+
 
 _SIGNS = str.maketrans(dict.fromkeys("·∙⋅‧٫", ".") | dict.fromkeys("‐‑‒–—−", "-"))
 _BLANK = "[ \u00a0\u2009\u202f]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from srrag.algo.number_words import NUMBER_WORDS
 from srrag.algo.terms import terms
 from srrag.reading.lexicon import alternatives, lexicon, words
+from srrag.reading.numbers import NUMBER_WORDS
 
 EVER = 200
 RANGE = "range"

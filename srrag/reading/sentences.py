@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from srrag.algo.stopwords import STOPWORDS
+from srrag.algo.terms import STOPWORDS
 
 Span = tuple[int, int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from srrag.algo.number_words import NUMBER_WORDS, SMALL, TENS
 from srrag.reading.lexicon import bounded
+from srrag.reading.numbers import NUMBER_WORDS, SMALL, TENS
 
 
 class Value(NamedTuple):

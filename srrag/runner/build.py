@@ -22,11 +22,10 @@ from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import built, say
-from srrag.runner.rejects import write_rejects
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.repair import Repair, mend_marker
 from srrag.runner.runner import Runner
-from srrag.runner.summary import summarise
+from srrag.runner.summary import summarise, write_rejects
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, keep_private, read_json
 from srrag.storage.manifest import CURE, DamagedError

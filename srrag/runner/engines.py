@@ -15,11 +15,10 @@ from typing import Any
 from srrag.core.step import Build, Place, Step, within
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
-from srrag.engine.client import LogClient
+from srrag.engine.client import EngineLoop, LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.lock import LogLock
-from srrag.engine.loop import EngineLoop
 from srrag.llm.completion import AnswersAwaited, Engine, EngineStopped, Rules
 
 Figures = dict[str, dict[str, Any]]

@@ -14,8 +14,8 @@ from srrag.core.schema import QUESTIONS
 from srrag.core.stage import Resources, Stage
 from srrag.core.step import Place, Step
 from srrag.llm.completion import AnswersAwaited, Usage, one_line
+from srrag.runner.ingest import part_names, write_source
 from srrag.runner.progress import say
-from srrag.runner.question_parts import part_names, write_source
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import SOURCE, Resourcing, SegmentPlan
 from srrag.runner.summary import usage_of

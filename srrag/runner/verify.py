@@ -16,7 +16,7 @@ from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts, kind_of
 from srrag.runner.part import count_reasons, live
-from srrag.runner.rejects import rejects_of, rejects_path
+from srrag.runner.summary import rejects_of, rejects_path
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import manifest_files
 from srrag.storage.store import Receipt, Store

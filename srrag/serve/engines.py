@@ -10,9 +10,8 @@ from functools import partial
 
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Opener, Reply
-from srrag.engine.client import LogClient
+from srrag.engine.client import EngineLoop, LogClient
 from srrag.engine.dispatcher import Dispatchers
-from srrag.engine.loop import EngineLoop
 from srrag.llm.completion import Client, Engine
 from srrag.runner.engines import check_prices, engines_of, log_folder
 from srrag.serve.listeners import ClientGone, audience

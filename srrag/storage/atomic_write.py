@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.storage import mirror
+
+
+def link_or_copy(path: Path, to: Path) -> None:
+    """Link a file that never changes into a second folder; copy it if links are unsupported."""
+    try:
+        os.link(path, to)
+    except OSError:
+        shutil.copyfile(path, to)
+
 
 _SEAL = "_sha256"
 _END = "\n}\n"

@@ -20,8 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from srrag.storage import mirror
-from srrag.storage.lease import Heartbeat, check_free
-from srrag.storage.process_identity import HOLDER, ProcessIdentity
+from srrag.storage.process_identity import HOLDER, Heartbeat, ProcessIdentity, check_free
 
 FILE = ".lock"
 SETTLE_S = 2.0

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from srrag.algo.number_words import NUMBER_WORDS
 from srrag.algo.terms import terms
+from srrag.reading.numbers import NUMBER_WORDS
 
 _REGISTERED = re.compile(
     r"\b(?:NCT\s?\d{8}|ISRCTN\s?\d{6,8}|ACTRN\s?\d{14}|ChiCTR[\w-]*\d{8,}|DRKS\s?\d{8}"

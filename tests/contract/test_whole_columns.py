@@ -14,7 +14,7 @@ from tests.conftest import REPOSITORY
 OF_A_PART = {
     "index/dense_shards.py": 2, "index/encode.py": 1, "index/titles.py": 3, "index/tokens.py": 1,
     "index/lance.py": 3, "index/units.py": 2, "graph/name_vectors.py": 2,
-    "runner/carry_over.py": 3, "runner/part.py": 2, "runner/rejects.py": 1, "runner/verify.py": 1,
+    "runner/carry_over.py": 3, "runner/part.py": 2, "runner/summary.py": 1, "runner/verify.py": 1,
     "graph/facts.py": 1,
 }  # fmt: skip
 OF_AN_ANSWER = {
@@ -40,7 +40,7 @@ WHOLE_GRAPH = {
 }  # fmt: skip
 """Communities, tree and graph index are found in one process, and end at some 53 million names."""
 WHOLE_EXPORT = {
-    "export/graph.py": 3, "export/graphrag.py": 6, "export/titles.py": 1,
+    "export/graph.py": 3, "export/graphrag.py": 6, "export/texts.py": 1,
     "export/youtu.py": 1,
 }  # fmt: skip
 """An export holds the ids of what it exports, of the whole graph unless some is chosen."""

@@ -12,8 +12,7 @@ import jobs.fit_betr
 from srrag.config.compose import configure
 from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.lab.train.betr.pair_file import read_pairs
-from srrag.runner.ray.train import train_on_ray
-from srrag.runner.ray.tune import tune_on_ray
+from srrag.runner.ray.train import train_on_ray, tune_on_ray
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]

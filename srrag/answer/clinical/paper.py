@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from srrag.algo.number_words import NUMBER_WORDS
 from srrag.answer.select.candidates import plans
 from srrag.reading.lexicon import alternatives
+from srrag.reading.numbers import NUMBER_WORDS
 from srrag.reading.people import conditions_in
 from srrag.reading.prose import Role, plain, split_sentences
 

@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from srrag.algo.language import guess_language
-from srrag.algo.number_words import NUMBER_WORDS
-from srrag.algo.stopwords import STOPWORDS
-from srrag.algo.terms import terms
+from srrag.algo.terms import STOPWORDS, terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model
-from srrag.reading.numbers import lost_numbers
+from srrag.reading.numbers import NUMBER_WORDS, lost_numbers
 from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight

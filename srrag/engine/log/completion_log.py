@@ -16,9 +16,8 @@ import numpy as np
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.index import head_of
 from srrag.engine.log.listing import SealReceipt
-from srrag.engine.log.mend import mend
 from srrag.engine.log.reader import LogReader, RowPosition
-from srrag.engine.log.recover import Recovery, forget, recover
+from srrag.engine.log.recover import Recovery, forget, mend, recover
 from srrag.engine.log.verify import damage, damaged_index
 
 

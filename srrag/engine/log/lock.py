@@ -19,9 +19,8 @@ from types import TracebackType
 import pydantic
 
 from srrag.storage.atomic_write import commit_json, keep_private
-from srrag.storage.lease import Heartbeat, check_free
 from srrag.storage.mirror import shown, store_at
-from srrag.storage.process_identity import HOLDER, ProcessIdentity
+from srrag.storage.process_identity import HOLDER, Heartbeat, ProcessIdentity, check_free
 
 
 class LogLock:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from srrag.answer.select.snippets import PART_OF
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
-from srrag.lab.benchmark.detect_conclusions import conclusions
+from srrag.lab.benchmark.filter_dense import conclusions
 from srrag.lab.benchmark.relations import QUESTION, QUESTIONED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted

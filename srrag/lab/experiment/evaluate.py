@@ -29,8 +29,7 @@ from srrag.lab.experiment.sweep_summary import asked, row_figures
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
 from srrag.lab.measure.cases import read_answers
-from srrag.lab.measure.chance import readable_chance
-from srrag.lab.measure.scores import by_group
+from srrag.lab.measure.scores import by_group, readable_chance
 from srrag.lab.train.filter.judge import Scored, judge
 from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
 from srrag.model.filter import load_filter

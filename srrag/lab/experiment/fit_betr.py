@@ -33,8 +33,7 @@ from srrag.lab.train.betr.fit import (
     run_task,
     split_queries,
 )
-from srrag.lab.train.betr.pair_file import PairFile, contradictions, read_pairs
-from srrag.lab.train.betr.pairs import Origin
+from srrag.lab.train.betr.pair_file import Origin, PairFile, contradictions, read_pairs
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.storage.atomic_write import commit, commit_json
@@ -293,8 +292,7 @@ def _fitter(workers: int, runner: Runner, file: PairFile, state: Path) -> Fitter
     if not workers:
         here = functools.partial(run_task, file=file)
         return Fitter(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray.train import train_on_ray
-    from srrag.runner.ray.tune import tune_on_ray
+    from srrag.runner.ray.train import train_on_ray, tune_on_ray
 
     runner.connect()  # type: ignore[attr-defined]
 

@@ -14,8 +14,7 @@ from srrag.core.errors import UsageError
 from srrag.core.schema import empty_value
 from srrag.core.step import LLMStep, Step
 from srrag.engine.base import Model
-from srrag.lab.experiment.running import Running
-from srrag.lab.experiment.table_stages import run_stages
+from srrag.lab.experiment.running import Running, run_stages
 from srrag.lab.measure.judgements import (
     JUDGEMENTS,
     PREPARED,

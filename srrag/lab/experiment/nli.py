@@ -8,26 +8,182 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
+from srrag.algo.intervals import Values, counts_intervals
+from srrag.algo.significance import alpha_interval
 from srrag.core.errors import UsageError, reading
-from srrag.core.figures import printed
+from srrag.core.figures import measured, printed, unmeasured
+from srrag.core.ids import content_id
+from srrag.core.schema import empty_value
 from srrag.core.step import Step
+from srrag.lab.datasets import json_lines
 from srrag.lab.experiment.in_sample import in_sample
 from srrag.lab.experiment.judging import judge, judged_in, judges
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.measure.nli import (
-    agreement,
-    best_threshold,
-    binary,
-    nli_cases,
-    read_nli,
-    verdicts,
-)
+from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE, MeasureNuggets
+from srrag.lab.measure.judgements import CASES
+from srrag.lab.measure.scores import Figure
 from srrag.llm.completion import Usage
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
+
+LABELS = ("Entailment", "Neutral", "Contradiction")
+_KEYS = ("id", "question", "answer", "nugget", "label", "votes")
+Bools = npt.NDArray[np.bool_]
+
+
+def read_nli(path: Path) -> list[dict[str, Any]]:
+    """Read pairs of an answer and a nugget with physicians' votes; ValueError names the line."""
+    rows = []
+    for place, row in json_lines.rows(path, "a judged pair", _KEYS):
+        votes = row["votes"] if isinstance(row["votes"], list) else [None]
+        if not all(label in LABELS for label in (row["label"], *votes)):
+            raise ValueError(f"{place}: not a judged pair (labels are {', '.join(LABELS)})")
+        rows.append(row)
+    if not rows:
+        raise ValueError(f"{path}: there is no judged pair")
+    return rows
+
+
+def nli_cases(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Turn the pairs of each answer into a row of CASES with all of their nuggets."""
+    blank = {item.name: empty_value(item.type) for item in CASES if item.name != "reject"}
+    cases: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        case = cases.setdefault(
+            _answer(row),
+            blank
+            | {"query_id": _answer(row), "text": row["question"], "answer": row["answer"]}
+            | {"missing": "" if row["answer"].strip() else "empty", "nuggets": [], "reject": None},
+        )
+        case["nuggets"].append({"text": row["nugget"], "importance": "okay"})
+    return pa.Table.from_pylist([*cases.values()], schema=CASES)
+
+
+def verdicts(rows: Sequence[Mapping[str, Any]], judged: pa.Table) -> dict[str, str]:
+    """Return the label that the judge of nuggets gave each pair; pairs without one are absent.
+
+    Physicians call entailed what is stated in its main part: of 62 nuggets that a capable model
+    called partly stated, 43 are.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for row in judged.to_pylist():
+        pair = row["query_id"], row["item"]
+        if row["reject"] is not None:
+            continue
+        if row["metric"] == COVERAGE.name:
+            found.setdefault(pair, "Entailment" if row["value"] else "Neutral")
+        elif row["metric"] == CONTRADICTED.name and row["value"]:
+            found[pair] = "Contradiction"
+    pairs = {row["id"]: (_answer(row), row["nugget"]) for row in rows}
+    return {name: found[pair] for name, pair in pairs.items() if pair in found}
+
+
+def _answer(row: Mapping[str, Any]) -> str:
+    """What identifies an answer: several pairs may share it."""
+    return content_id(row["question"], row["answer"])
+
+
+def agreement(
+    rows: Sequence[Mapping[str, Any]], given: Mapping[str, str], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Measure a judge's agreement with the physicians' majority; a missing verdict counts as wrong.
+
+    `metrics` are accuracy over the three labels; accuracy, precision, recall and F1 of Entailment;
+    Krippendorff's nominal α between judge and majority, and among the physicians, all with
+    intervals over questions.
+    """
+    labels = [str(row["label"]) for row in rows]
+    questions = [str(row["question"]) for row in rows]
+    said = [given.get(row["id"], "") for row in rows]
+    gold = np.array([label == "Entailment" for label in labels])
+    # A missing verdict is wrong whatever the gold is; "not entailed" would be a verdict.
+    found = [label == "Entailment" for label in said]
+    entailed = np.where([bool(label) for label in said], found, ~gold)
+    judges = np.array([[_code(label) for label in side] for side in (said, labels)])
+    if not any(said):
+        judges[0] = np.nan  # nobody judged: there is no agreement to measure
+    votes = [[_code(vote) for vote in row["votes"]] for row in rows]
+    width = max(map(len, votes))
+    physicians = np.array([[*each, *[np.nan] * (width - len(each))] for each in votes]).T
+    resampling = {"resamples": resamples, "seed": seed}
+    same = np.array([a == b for a, b in zip(said, labels, strict=True)])
+    (accuracy_3,) = counts_intervals(
+        _by_question(questions, np.ones(len(same)), same), _share, **resampling
+    ).values()
+    return {
+        "pairs": len(rows),
+        "failed": sum(not label for label in said),
+        "metrics": {
+            "accuracy_3": measured(accuracy_3, len(set(questions))),
+            **binary(gold, entailed, questions, **resampling),
+            "alpha": _alpha(judges, questions, resamples, seed),
+            "alpha_physicians": _alpha(physicians, questions, resamples, seed),
+        },
+    }
+
+
+def binary(
+    gold: Bools, found: Bools, questions: Sequence[str], *, resamples: int, seed: int
+) -> dict[str, Figure]:
+    """Accuracy, precision, recall and F1 of the positive class; 0 where undefined.
+
+    The bootstrap draws the questions, each with all its pairs.
+    """
+    columns = np.ones(len(gold)), gold == found, gold & found, found, gold
+    counts = _by_question(questions, *columns)
+    drawn = counts_intervals(counts, _binary, resamples=resamples, seed=seed)
+    return {name: measured(each, len(counts)) for name, each in drawn.items()}
+
+
+def _by_question(questions: Sequence[str], *columns: npt.NDArray[Any]) -> Values:
+    """Sum columns of pairs by question: (questions, columns)."""
+    names, codes = np.unique(np.asarray(questions), return_inverse=True)
+    counts = np.zeros((len(names), len(columns)))
+    np.add.at(counts, codes, np.stack(columns, axis=1).astype(np.float64))
+    return counts
+
+
+def _share(sums: Values) -> dict[str, Values]:
+    return {"share": sums[:, 1] / sums[:, 0]}
+
+
+def _binary(sums: Values) -> dict[str, Values]:
+    """Figures of sums (n, 5): pairs, right ones, hits, found, gold."""
+    pairs, right, hits, found, gold = sums.T
+    return {
+        "accuracy": right / pairs,
+        "precision": hits / np.maximum(1.0, found),
+        "recall": hits / np.maximum(1.0, gold),
+        "F1": 2 * hits / np.maximum(1.0, gold + found),
+    }
+
+
+def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
+    """Return the threshold with the best F1 on these pairs (in-sample, so optimistic)."""
+    candidates = np.unique(values)
+    found = values[None, :] >= candidates[:, None]
+    f1 = 2 * (found & gold).sum(axis=1) / (found.sum(axis=1) + gold.sum())
+    return float(candidates[np.argmax(f1)])
+
+
+def _code(label: str) -> float:
+    """Return a label's number; a missing verdict gets a number that no physician uses."""
+    return float(LABELS.index(label)) if label else float(len(LABELS))
+
+
+def _alpha(
+    ratings: npt.NDArray[np.float64], questions: Sequence[str], resamples: int, seed: int
+) -> dict[str, Any]:
+    try:
+        found = alpha_interval(ratings, groups=questions, resamples=resamples, seed=seed)
+    except ValueError as error:
+        return unmeasured(str(error), len(set(questions)))
+    return measured(found, len(set(questions)))
+
 
 _GOLD, _NUGGETS = "gold", "nuggets"
 """The judge of `bench.judges` that is measured, and the step that reads its verdicts."""

@@ -20,7 +20,13 @@ from srrag.core.step import Place
 from srrag.core.units import Units, open_units
 from srrag.lab.experiment.bench import RankedByGold
 from srrag.lab.measure.judgements import Metric
-from srrag.lab.measure.references import must_have, quote_windows, read_gold, window_qrels
+from srrag.lab.measure.references import (
+    must_have,
+    questions_of,
+    quote_windows,
+    read_gold,
+    window_qrels,
+)
 from srrag.lab.measure.retrieval import (
     CUTOFFS,
     Qrels,
@@ -31,7 +37,6 @@ from srrag.lab.measure.retrieval import (
     read_qrels,
 )
 from srrag.lab.measure.scores import Scores
-from srrag.lab.measure.splits import questions_of
 from srrag.retrieve.questions import question_table
 from srrag.storage.store import Store
 

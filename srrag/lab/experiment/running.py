@@ -1,18 +1,118 @@
-"""Where the stages of an experiment run."""
+"""Where the stages and trainings of an experiment run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from srrag.config import factory
+from srrag.core.figures import printed
 from srrag.core.pipeline import Pipeline
-from srrag.core.stage import Resources
-from srrag.core.step import Place
+from srrag.core.spec import fingerprint
+from srrag.core.stage import Plan, Resources, Stage
+from srrag.core.step import Place, Step
+from srrag.lab.train.group import Alone, TrainingTask
+from srrag.runner.ingest import write_source
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.runner import Runner
+from srrag.storage.store import Receipt, Store
+
+PART_ROWS = 32
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The output of a step, rejected rows included, and the receipts of its parts."""
+
+    table: pa.Table
+    receipts: list[Receipt]
+
+
+def run_stages(
+    store: Store,
+    running: Running,
+    source: str,
+    table: pa.Table,
+    steps: Mapping[str, Step],
+    reads: Mapping[str, str],
+) -> dict[str, Staged]:
+    """Run the steps on the missing parts; `reads` names the stage, or the source, that each reads.
+
+    The caller holds the store's lock.
+    """
+    start = fingerprint(table.schema.to_string(show_schema_metadata=False))
+    stages = [
+        Stage(name, step, (reads[name],), running.resources(name, step))
+        for name, step in steps.items()
+    ]
+    plan = Plan(source, start, stages)
+    done = write_source(store, source, start, table, PART_ROWS)
+    parts = list(dict.fromkeys(done))
+    running.runner.run(plan, store, parts, replace(running.place, root=store.root))
+    made = {}
+    for name, step in steps.items():
+        found = plan.fingerprint(name)
+        tables = [store.read_part(name, found, part) for part in done]
+        receipts = [store.read_receipt(name, found, part) for part in parts]
+        made[name] = Staged(pa.concat_tables(tables or [step.writes.empty_table()]), receipts)
+    return made
+
+
+RunTraining = Callable[[TrainingTask], dict[str, Any]]
+"""Runs a training and returns what it found, as JSON."""
+
+
+def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int) -> RunTraining:
+    """Trainings in this process, or with `workers` on the Ray that this process has joined.
+
+    `run_plain` takes a task as plain values and the `Group` of its workers.
+    """
+    if not workers:
+
+        def here(task: TrainingTask) -> dict[str, Any]:
+            import torch
+
+            torch.set_num_threads(threads)
+            return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
+
+        return here
+    from srrag.runner.ray.train import train_on_ray
+
+    def there(task: TrainingTask) -> dict[str, Any]:
+        gpu = task.device != "cpu"
+        return train_on_ray(
+            run_plain,
+            task.plain(),
+            workers=workers,
+            folder=Path(task.state),
+            name="ray",
+            use_gpu=gpu,
+        )
+
+    return there
+
+
+def readable(sets: Mapping[str, Mapping[str, Any]]) -> str:
+    """Figures of each set of questions beside the baseline's, with the difference, for a terminal.
+
+    The baseline is what is there without the training: a cosine, or the encoder as it was.
+    """
+    lines = []
+    for title, found in sets.items():
+        lines.append(title)
+        for name, each in found["metrics"].items():
+            base, gain = (found[key].get(name) for key in ("baseline_metrics", "difference"))
+            beside = f"   baseline {base['value']:.4f}" if base else ""
+            span = (
+                f"   {gain['value']:+.4f} [{gain['low']:+.4f}, {gain['high']:+.4f}]" if gain else ""
+            )
+            lines.append(f"  {name:<20}{printed(each)}{beside}{span}")
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)

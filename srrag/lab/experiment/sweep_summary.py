@@ -12,9 +12,8 @@ from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.pairs import paired, readable_pairs
 from srrag.lab.experiment.sweep import Swept, finished_parts
 from srrag.lab.experiment.table import readable
-from srrag.lab.measure.chance import readable_chance
-from srrag.lab.report.row import Row
-from srrag.lab.report.seeds import spreads
+from srrag.lab.measure.scores import readable_chance
+from srrag.lab.report.row import Row, spreads
 from srrag.llm.completion import Usage
 from srrag.runner.summary import calls_made, usage_of
 from srrag.runner.sweep import Sweep

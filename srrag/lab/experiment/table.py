@@ -11,9 +11,8 @@ from srrag.lab.experiment.bench import Outcome
 from srrag.lab.experiment.configurations import Configuration
 from srrag.lab.measure.scores import compare
 from srrag.lab.report import numbers
-from srrag.lab.report.failures import stated
-from srrag.lab.report.row import Row
-from srrag.lab.report.seeds import spreads
+from srrag.lab.report.results import stated
+from srrag.lab.report.row import Row, spreads
 from srrag.lab.report.view import benches
 
 NO_VALUE = "–"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.abbreviations import abbreviations
 from srrag.algo.intervals import Values, ratio_interval
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, printed, unmeasured
@@ -18,7 +17,8 @@ from srrag.lab.datasets import json_lines
 from srrag.lab.datasets.json_lines import rows
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.pico import score_ebmnlp, score_evidence_inference
-from srrag.lab.measure.splits import questions_of
+from srrag.lab.measure.references import questions_of
+from srrag.reading.abbreviations import abbreviations
 from srrag.reading.vocabulary import Matcher, Term, Vocabulary
 from srrag.runner.progress import say
 

@@ -21,7 +21,7 @@ from srrag.core.figures import measured
 from srrag.core.provenance import KEY, digest, fitted_on, including
 from srrag.core.spec import spec
 from srrag.lab.experiment.gold_sets import GoldSet, GoldSource, read_gold_set
-from srrag.lab.experiment.run_training import RunTraining
+from srrag.lab.experiment.running import RunTraining
 from srrag.lab.measure.retrieval import per_question
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder.material import Floats, GoldMaterial, make_material

@@ -17,10 +17,16 @@ from srrag.config import factory
 from srrag.core.errors import UsageError, reading
 from srrag.core.provenance import KEY, fitted_on
 from srrag.core.spec import fingerprint
-from srrag.lab.experiment.run_training import trainer
+from srrag.lab.experiment.running import trainer
 from srrag.lab.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
-from srrag.lab.train.filter.decide import TradeOff, at_threshold, decide, trade_off
-from srrag.lab.train.filter.judge import Scored, judge_filter
+from srrag.lab.train.filter.judge import (
+    Scored,
+    TradeOff,
+    at_threshold,
+    decide,
+    judge_filter,
+    trade_off,
+)
 from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
 from srrag.lab.train.filter.settings import DEFAULTS, FilterSettings, FilterTask
@@ -180,7 +186,7 @@ def filter_trainer(workers: int, threads: int, state: Path) -> Trainer:
 
     if not workers:
         return Trainer(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray.tune import tune_on_ray
+    from srrag.runner.ray.train import tune_on_ray
 
     def compare(tasks: Sequence[FilterTask]) -> list[Result]:
         plain = [task.plain() for task in tasks]

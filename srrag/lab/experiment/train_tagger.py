@@ -16,7 +16,7 @@ from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on
 from srrag.extract.find_mentions import FindByTagger
-from srrag.lab.experiment.run_training import RunTraining
+from srrag.lab.experiment.running import RunTraining
 from srrag.lab.measure.pico import Extract, token_labels
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder_files import load_classifier, tokenizer_file

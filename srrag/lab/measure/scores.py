@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,48 @@ from srrag.algo.intervals import Values, ratio_interval
 from srrag.algo.significance import holm, mcnemar_exact, paired_ratios
 from srrag.core.figures import measured, unmeasured
 from srrag.lab.measure.judgements import Metric
+
+Row = Mapping[str, Any]
+
+
+def chance(rows: Sequence[Row], by: str | None = None) -> dict[str, dict[str, float]]:
+    """Accuracy of a guess and of a constant answer, over all questions with options and by group.
+
+    `chance` is the mean share of a question's options that are right; `majority` the share of the
+    most common right option, by its text where all questions have the same options, else by its
+    place. `by` is a stratum of the questions. Returns {} if no question has options.
+    """
+    asked = [row for row in rows if row["options"]]
+    groups: dict[str, list[Row]] = {"all": asked} if asked else {}
+    for row in asked if by else ():
+        groups.setdefault(row["strata"].get(by, "") or "none", []).append(row)
+    return {name: _chances(group) for name, group in groups.items()}
+
+
+def _chances(rows: Sequence[Row]) -> dict[str, float]:
+    right = [row["options"].count(row["gold_option"]) / len(row["options"]) for row in rows]
+    same = len({tuple(row["options"]) for row in rows}) == 1
+    gold = Counter(
+        row["gold_option"] if same else row["options"].index(row["gold_option"]) for row in rows
+    )
+    return {
+        "chance": round(sum(right) / len(rows), 4),
+        "majority": round(max(gold.values()) / len(rows), 4),
+        "questions": len(rows),
+    }
+
+
+def readable_chance(found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """A line for each group, for a terminal."""
+    if not found:
+        return []
+    width = max(map(len, found))
+    return ["  what choice_accuracy is without an answer"] + [
+        f"    {name:<{width}}  chance {each['chance']:.4f}, majority {each['majority']:.4f}"
+        f"   n {each['questions']}"
+        for name, each in found.items()
+    ]
+
 
 Figure = dict[str, Any]
 

@@ -9,13 +9,10 @@ import pyarrow.compute as pc
 
 from srrag.lab.report import numbers
 from srrag.lab.report.breakdown import MIN_QUESTIONS, Breakdown, breakdowns
-from srrag.lab.report.curve import Curve, curves, group_curves
+from srrag.lab.report.curve import Curve, Forest, curves, forest, group_curves
 from srrag.lab.report.drilldown import Drilldown, drilldown
-from srrag.lab.report.failures import stated
-from srrag.lab.report.forest import Forest, forest
-from srrag.lab.report.results import STRATA, Results
-from srrag.lab.report.row import Failure, Row
-from srrag.lab.report.seeds import spreads
+from srrag.lab.report.results import STRATA, Results, stated
+from srrag.lab.report.row import Failure, Row, spreads
 from srrag.lab.report.view import (
     BenchmarkView,
     Cell,

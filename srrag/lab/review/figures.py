@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.algo.agreement import alpha_interval
 from srrag.algo.intervals import ratio_interval
-from srrag.algo.significance import holm, paired_bootstrap
+from srrag.algo.significance import alpha_interval, holm, paired_bootstrap
 from srrag.core.figures import measured, unmeasured
 from srrag.lab.review.filled import Rating
 from srrag.lab.review.forms import Form

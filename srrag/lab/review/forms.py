@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from srrag.algo.agreement import Scale
+from srrag.algo.significance import Scale
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,9 @@ from matplotlib.figure import Figure
 from srrag.core.errors import UsageError, reading
 from srrag.lab.measure.cases import STRATA, read_answers, read_gold_answers
 from srrag.lab.review.figures import Board, by_question, differences, figures
-from srrag.lab.review.filled import read_sheets, sheet_files
+from srrag.lab.review.filled import read_sheets, sheet_files, write_page
 from srrag.lab.review.forms import Form, form_of
 from srrag.lab.review.kit import Kit, Shown, make_kit
-from srrag.lab.review.page import write_page
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit, commit_json, read_json
 

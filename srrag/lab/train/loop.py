@@ -11,8 +11,7 @@ import torch
 from torch.nn import Parameter
 
 from srrag.lab.train.checkpoint import Checkpoints
-from srrag.lab.train.group import Group
-from srrag.lab.train.task import TrainingTask
+from srrag.lab.train.group import Group, TrainingTask
 
 
 class Training(ABC):

@@ -37,10 +37,10 @@ from srrag.runner.deletion.vacuum import (
 )
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.progress import say
-from srrag.runner.rejects import write_rejects
 from srrag.runner.relation_builds import RelationBuilds
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
+from srrag.runner.summary import write_rejects
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store

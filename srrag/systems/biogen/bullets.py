@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.mmr import cosines, mmr
-from srrag.algo.terms import terms
-from srrag.algo.tfidf import tfidf
+from srrag.algo.terms import terms, tfidf
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, live
 from srrag.core.schema import EVIDENCE

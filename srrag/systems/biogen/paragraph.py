@@ -13,8 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.algo.mmr import cosines
-from srrag.algo.terms import terms
-from srrag.algo.tfidf import tfidf
+from srrag.algo.terms import terms, tfidf
 from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from srrag.algo.stopwords import STOPWORDS
-from srrag.algo.terms import terms
+from srrag.algo.terms import STOPWORDS, terms
 from srrag.core.units import Units
 from srrag.index.words import WordIndex
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from srrag.algo.stopwords import STOPWORDS
+from srrag.algo.terms import STOPWORDS
 from srrag.core.step import Build, Place, PreviousVersion
-from srrag.index.mentions import WindowSpans
+from srrag.index.graph import WindowSpans
 from srrag.index.parts import unpack_vectors
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import answers_of

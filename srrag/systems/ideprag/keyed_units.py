@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from srrag.core.ids import content_id
 from srrag.core.schema import KEYED_DOCUMENTS, KEYED_UNITS
 from srrag.core.step import Function, Place, Step
-from srrag.corpus.spans import cut_all
+from srrag.corpus.windows import cut_all
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.stopwords import STOPWORDS
+from srrag.algo.terms import STOPWORDS
 from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
 

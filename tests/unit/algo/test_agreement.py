@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.algo.agreement import Scale, alpha_interval, krippendorff_alpha
+from srrag.algo.significance import Scale, alpha_interval, krippendorff_alpha
 
 GAP = np.nan
 # Krippendorff's worked example: four observers, twelve units, gaps.

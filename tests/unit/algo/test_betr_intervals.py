@@ -5,15 +5,20 @@ import pytest
 from scipy.optimize import minimize
 
 from srrag.algo.betr import (
+    Draws,
     Floats,
     Objective,
     Pairs,
+    _information,
     biases,
+    draw,
+    intervals,
     log_likelihood,
     make_pairs,
+    nearest,
+    query_scores,
     solve_exact,
 )
-from srrag.algo.betr_intervals import Draws, _information, draw, intervals, nearest, query_scores
 from tests.simulated_pairs import TABLE_1, simulate_pairs
 
 SEEDS = 200

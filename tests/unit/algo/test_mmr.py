@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srrag.algo.mmr import cosines, mmr
-from srrag.algo.tfidf import tfidf
+from srrag.algo.terms import tfidf
 
 
 def test_by_hand() -> None:

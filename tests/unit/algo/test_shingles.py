@@ -2,7 +2,7 @@
 
 import pytest
 
-from srrag.index.works import share_within, shingles
+from srrag.index.standing import share_within, shingles
 
 LONG = [f"word{n}" for n in range(4000)]
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from srrag.algo.tfidf import tfidf
+from srrag.algo.terms import tfidf
 
 
 def test_weights_by_hand() -> None:

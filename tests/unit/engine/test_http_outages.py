@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from srrag.engine.call import Reply, Session
-from srrag.engine.openai import circuit_breaker, protocol
+from srrag.engine.openai import protocol, session
 from srrag.llm.completion import EngineStopped
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
@@ -64,7 +64,7 @@ def closed_port() -> int:
 def test_an_endpoint_that_is_not_there_ends_the_run_soon(
     num: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.1)
+    monkeypatch.setattr(session, "GRACE_S", 0.1)
     url = f"http://127.0.0.1:{closed_port()}/v1"
     begun = time.monotonic()
     with pytest.raises(EngineStopped) as caught:
@@ -77,7 +77,7 @@ def test_an_endpoint_that_is_not_there_ends_the_run_soon(
 def test_an_endpoint_that_dies_ends_every_call_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 1.0)
+    monkeypatch.setattr(session, "GRACE_S", 1.0)
 
     async def scene(session: Session) -> list[Any]:
         tasks = [asyncio.ensure_future(session.complete(call(n))) for n in range(64)]
@@ -96,7 +96,7 @@ def test_an_endpoint_that_dies_ends_every_call_alike(
 def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
+    monkeypatch.setattr(session, "GRACE_S", 0.0)
 
     async def scene(session: Session) -> list[Any]:
         waiting = [asyncio.ensure_future(session.complete(call(n))) for n in range(4)]
@@ -114,7 +114,7 @@ def test_an_endpoint_that_hangs_frees_the_calls_that_wait_for_it(
 
 def test_a_short_outage_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_BACKOFF_S", 0.5)
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 20.0)
+    monkeypatch.setattr(session, "GRACE_S", 20.0)
     port = closed_port()
 
     async def scene(session: Session) -> list[Reply]:

@@ -15,8 +15,7 @@ from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.extract.extract_documents import ExtractDocuments, Extraction
 from srrag.extract.lines import read_lines
-from srrag.extract.list_findings import ListFindings
-from srrag.extract.list_triples import ListTriples
+from srrag.extract.list_extracts import ListFindings, ListTriples
 from srrag.llm.completion import Completion, Prompt, read
 from tests.unit.extract.ontologies import ontology
 

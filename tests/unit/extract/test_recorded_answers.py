@@ -12,8 +12,7 @@ import pytest
 
 from srrag.core.step import Place
 from srrag.extract.extract_documents import Extraction
-from srrag.extract.list_findings import ListFindings
-from srrag.extract.list_triples import ListTriples
+from srrag.extract.list_extracts import ListFindings, ListTriples
 from srrag.llm.completion import read
 from tests.unit.extract.test_extract_documents import PICO, documents, reason
 

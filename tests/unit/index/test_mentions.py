@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.core.schema import ENTITIES
-from srrag.index.mentions import WindowSpans, mentioned
+from srrag.index.graph import WindowSpans, mentioned
 
 SPAN = st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(0, 12)).map(
     lambda item: (item[0], item[1], item[1] + item[2])

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.core.schema import UNITS
-from srrag.storage.links import link_or_copy
+from srrag.storage.atomic_write import link_or_copy
 from srrag.storage.read_live import read_live
 from tests.unit.index.tables import REFUSED, row, write
 

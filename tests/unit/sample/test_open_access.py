@@ -9,7 +9,7 @@ from jobs import SHORT
 from jobs.cli import all_jobs, usage
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.corpus.place import resolve
+from srrag.corpus.record import resolve
 
 
 def test_each_names_its_article_and_a_licence_that_lets_it_be_passed_on() -> None:

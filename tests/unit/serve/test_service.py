@@ -16,7 +16,7 @@ import pytest
 
 import jobs.forget
 from srrag.config.compose import configure
-from srrag.engine.openai import circuit_breaker
+from srrag.engine.openai import session
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
@@ -187,8 +187,8 @@ def test_a_model_is_heard_while_it_writes(sample_root: Path, tmp_path: Path) -> 
 def test_an_engine_that_is_gone_is_503_and_comes_back(
     sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "FAILURES", 1)
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
+    monkeypatch.setattr(session, "FAILURES", 1)
+    monkeypatch.setattr(session, "GRACE_S", 0.0)
     more = [f"completions={tmp_path}"]
     body = {"question": CAST}
     endpoint = Endpoint(script=answers, faults="error=1")

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from srrag.storage.lease import Heartbeat, check_free
-from srrag.storage.process_identity import ProcessIdentity
+from srrag.storage.process_identity import Heartbeat, ProcessIdentity, check_free
 
 ELSEWHERE = replace(ProcessIdentity.this(), machine="another", host="far")
 

@@ -11,18 +11,19 @@ import numpy.typing as npt
 
 from srrag.algo.betr import (
     GRADES,
+    Draws,
     Floats,
     Kind,
     Objective,
     Pairs,
     biases,
+    draw,
+    intervals,
     log_likelihood,
     solve_exact,
 )
-from srrag.algo.betr_intervals import Draws, draw, intervals
 from srrag.lab.train.betr.pair_file import PairFile, read_pairs
-from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.task import check_settings
+from srrag.lab.train.group import Alone, Group, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.lab.train.task import TrainingTask, check_settings
+from srrag.lab.train.group import TrainingTask, check_settings
 from srrag.model.encoder import Encoder
 
 

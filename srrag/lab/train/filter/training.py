@@ -13,12 +13,11 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from srrag.algo.classification import auroc
-from srrag.lab.train.checkpoint import Checkpoints
+from srrag.lab.train.checkpoint import Checkpoints, shard
 from srrag.lab.train.filter.pairs import JudgedPairs, folds, held_out, read_judged
 from srrag.lab.train.filter.settings import FilterSettings, FilterTask, task_of
 from srrag.lab.train.group import Alone, Group
 from srrag.lab.train.loop import EpochTraining
-from srrag.lab.train.sharding import shard
 from srrag.model.filter import BATCH_TOKENS, load_pair_model
 from srrag.model.pair_model import scores
 

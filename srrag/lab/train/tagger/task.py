@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from srrag.lab.train.task import TrainingTask, check_settings
+from srrag.lab.train.group import TrainingTask, check_settings
 from srrag.model.tagger import Reading
 
 

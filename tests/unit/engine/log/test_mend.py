@@ -15,8 +15,8 @@ from srrag.engine.log.entry import ENTRY, Entry
 from srrag.engine.log.index import index_file, save
 from srrag.engine.log.journal import Journal
 from srrag.engine.log.listing import faults_file, part_file, read_receipt
-from srrag.engine.log.mend import mend
 from srrag.engine.log.parts import write_part
+from srrag.engine.log.recover import mend
 from tests.unit.engine.logs import entry, key
 
 

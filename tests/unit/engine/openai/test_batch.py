@@ -18,7 +18,7 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.spec import spec
 from srrag.core.step import Place
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.openai import batch_folder
+from srrag.engine.openai import batch_session
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import estimate_tokens
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
@@ -274,7 +274,7 @@ def test_a_ceiling_below_one_prompt_ends_the_run(tmp_path: Path) -> None:
 def test_files_stay_within_the_bounds_of_a_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_folder, "MAX_ROWS", 5)
+    monkeypatch.setattr(batch_session, "MAX_ROWS", 5)
     line = awaited(tmp_path)
     assert "submit prompts-0001.jsonl, prompts-0002.jsonl, prompts-0003.jsonl" in line
     assert set(asked(tmp_path).values()) == {1}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from srrag.engine.openai.circuit_breaker import CircuitBreaker
+from srrag.engine.openai.session import CircuitBreaker
 from srrag.llm.completion import EngineStopped
 
 

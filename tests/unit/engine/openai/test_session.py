@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from srrag.engine.call import CallError, Reply, Session
-from srrag.engine.openai import circuit_breaker, protocol
+from srrag.engine.openai import protocol, session
 from srrag.engine.openai.session import proxy_for
 from srrag.engine.stream import StreamingSession
 from srrag.llm.completion import EngineStopped, Fault, read
@@ -108,8 +108,8 @@ def test_a_refused_call_is_not_tried_again_and_touches_no_other(kind: str, fault
 def test_poisoned_calls_among_good_ones_do_not_open_the_circuit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "FAILURES", 1)
-    monkeypatch.setattr(circuit_breaker, "GRACE_S", 0.0)
+    monkeypatch.setattr(session, "FAILURES", 1)
+    monkeypatch.setattr(session, "GRACE_S", 0.0)
     with serve(Endpoint(faults="bad_request=0.9")) as endpoint:
         answers = replies(engine_at(endpoint.url), 40)
     assert 0 < sum(a.fault is None for a in answers) < 40

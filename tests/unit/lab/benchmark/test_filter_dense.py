@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from srrag.core.step import Place
-from srrag.lab.benchmark.detect_conclusions import conclusions
-from srrag.lab.benchmark.filter_dense import FilterDense
+from srrag.lab.benchmark.filter_dense import FilterDense, conclusions
 from srrag.lab.benchmark.relations import SEEDS
 from tests.golden.bench_cases import row
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from srrag.lab.measure.chance import chance, readable_chance
+from srrag.lab.measure.scores import chance, readable_chance
 
 
 def row(options: list[str], gold: str, subset: str = "s") -> dict[str, Any]:

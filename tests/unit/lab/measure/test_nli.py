@@ -10,9 +10,7 @@ import pytest
 
 from srrag.core.provenance import digest, overlap
 from srrag.core.step import Place
-from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.measure.nli import (
+from srrag.lab.experiment.nli import (
     agreement,
     best_threshold,
     binary,
@@ -20,6 +18,8 @@ from srrag.lab.measure.nli import (
     read_nli,
     verdicts,
 )
+from srrag.lab.judges.gold import JudgeByGold
+from srrag.lab.judges.nuggets import MeasureNuggets
 from tests.judged import answered
 
 E, N, C = "Entailment", "Neutral", "Contradiction"

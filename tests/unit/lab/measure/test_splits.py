@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.lab.measure.splits import questions_of, split_of
+from srrag.lab.measure.references import questions_of, split_of
 
 QUESTIONS = [{"query_id": f"q{n}"} for n in range(300)]
 

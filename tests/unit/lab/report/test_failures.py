@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srrag.core.figures import Figure
-from srrag.lab.report.failures import stated
+from srrag.lab.report.results import stated
 from tests.unit.lab.report.toy_results import toy_rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srrag.core.figures import Figure
-from srrag.lab.report.forest import forest
+from srrag.lab.report.curve import forest
 from srrag.lab.report.view import benches
 from tests.unit.lab.report.toy_results import toy_rows
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srrag.core.figures import Figure
-from srrag.lab.report.row import Row
-from srrag.lab.report.seeds import spreads
+from srrag.lab.report.row import Row, spreads
 
 VALUES = ((0, 1.0), (1, 2.0), (2, 6.0))
 

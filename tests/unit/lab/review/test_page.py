@@ -4,9 +4,9 @@ import re
 
 from lxml import html
 
+from srrag.lab.review.filled import paragraphs, render
 from srrag.lab.review.forms import LIKERT, RASRAG
 from srrag.lab.review.kit import make_kit
-from srrag.lab.review.page import paragraphs, render
 from tests.unit.lab.review.kits import NASTY, gold, kit, rows
 
 

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from srrag.algo.classification import expected_calibration_error, sigmoid
-from srrag.lab.train.filter.decide import answer_threshold, at_threshold, decide, trade_off
-from srrag.lab.train.filter.judge import Scored, judge_filter
+from srrag.lab.train.filter.judge import (
+    Scored,
+    answer_threshold,
+    at_threshold,
+    decide,
+    judge_filter,
+    trade_off,
+)
 from srrag.lab.train.filter.pairs import JudgedPairs
 from srrag.model.filter import Fusion
 

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.lab.train.betr.pair_file import read_pairs
-from srrag.lab.train.betr.pairs import PAIRS, Origin, sample_pairs, write_pairs
+from srrag.lab.train.betr.pair_file import PAIRS, Origin, read_pairs, sample_pairs, write_pairs
 
 GRADES = {"w1": "A", "w2": "C", "w3": "", "w4": "B"}
 CANDIDATES = {
