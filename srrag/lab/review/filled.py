@@ -55,7 +55,7 @@ def render(kit: Kit, form: Form) -> str:
 def paragraphs(item: Item) -> list[list[Piece]]:
     """The paragraphs of an answer, with its citations apart from the text."""
     shown = {piece["number"] for piece in item.evidence}
-    return [list(_pieces(text, shown)) for text in item.answer.split("\n\n") if text.strip()]
+    return [list(_pieces(text, shown)) for text in item.answer.split("\n") if text.strip()]
 
 
 def _pieces(text: str, shown: set[Any]) -> Iterator[Piece]:
