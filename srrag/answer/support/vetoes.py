@@ -10,13 +10,16 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 
 from srrag.algo.language import guess_language
 from srrag.algo.terms import STOPWORDS, terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model
-from srrag.reading.numbers import NUMBER_WORDS, lost_numbers
+from srrag.model.encoder import Encoder
+from srrag.model.tokens import load_tokenizer
+from srrag.reading.numbers import lost_numbers
 from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight
@@ -55,7 +58,7 @@ _ORDERS = re.compile(
     r"(?:please|always|never|don['’]t|do not)\b"
     r"|(\w{2,20})(?<!ing|.ed|.ly|.[^s]s)"
     r" (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
-    r"|their|any|every|each|all|no|some|only)\b",
+    r"|their|any|every|each|all|no|some)\b",
     re.IGNORECASE,
 )
 _UNKNOWN = 1.0
@@ -73,8 +76,8 @@ def veto(text: str, sources: Sequence[str]) -> str:
 
     `sources` are the question, then what is cited. What `intrusion` finds comes first. DOSE is a
     quantity of a drug that no source holds in any unit, ADVICE recommends or orders where no source
-    gives advice, NAME holds a word that is in no source and either unknown to medical texts or that
-    of a treatment. APART shares no telling word with what is cited.
+    gives advice, NAME holds a word that is in no source, not an everyday one, and either unknown to
+    medical texts or that of a treatment. APART shares no telling word with what is cited.
     """
     if found := intrusion(text, sources):
         return found
@@ -113,13 +116,12 @@ def _apart(text: str, told: Sequence[str]) -> str:
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
     for word, weight in zip(found.words, found.weights * lost, strict=True):
-        # "nine" ends as drugs do, and "figure" is unknown to medical texts.
-        if word.lower() in NUMBER_WORDS or not LOOSE.isdisjoint(terms(word)):
+        everyday = word.lower() in _everyday() and word not in proper
+        if everyday or not LOOSE.isdisjoint(terms(word)):
             continue
-        treats = treatment_weight(word) >= 1
-        if weight >= _UNKNOWN and not proper.get(word, not _is_name(word)):  # Mexican of Mexico
-            return NAME
-        if weight >= TELLING and treats:
+        treats = weight >= TELLING and treatment_weight(word) >= 1
+        # Mexican is of Mexico
+        if treats or (weight >= _UNKNOWN and not proper.get(word, not _is_name(word))):
             return NAME
     telling = found.weights >= TELLING
     shared = telling & found.inside[1:].any(axis=0)
@@ -129,6 +131,12 @@ def _apart(text: str, told: Sequence[str]) -> str:
 def _is_name(word: str) -> bool:
     """Whether a word that medical texts do not know looks like none of everyday English."""
     return len(word) >= _LEAST_NAME and not _PLAIN_ENDING.search(word.lower())
+
+
+@cache
+def _everyday() -> frozenset[str]:
+    """Words that the packaged encoder reads as one token each."""
+    return load_tokenizer(Encoder()).words
 
 
 def _contact(said: str, whole: str) -> bool:
