@@ -63,7 +63,7 @@ class CheckAnswer(LLMStep):
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     @property
     def off(self) -> bool:

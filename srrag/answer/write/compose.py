@@ -149,7 +149,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 20
+    version: ClassVar[int] = 21
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [

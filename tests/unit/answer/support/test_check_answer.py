@@ -152,7 +152,7 @@ def test_what_is_supported_stays_as_it_is() -> None:
 def test_a_sentence_is_replaced_by_its_correction_and_the_answer_is_written_anew() -> None:
     mended = "Strength training lowered the index by 29 points at 3 months."
     row = parsed(answered(), reply({"verdict": "partial", "correction": mended}, {}, {}))
-    assert row["answer"] == f"{mended} [1]\n\n{LATER} [1] {OTHER} [3]"
+    assert row["answer"] == f"{mended} [1]\n\n- {LATER} [1]\n- {OTHER} [3]"
     assert row["sentences"][0]["text"] == mended
     assert row["sentences"][0]["places"] == answered().to_pylist()[0]["sentences"][0]["places"]
     assert (row["state"], row["verdict"], row["choice"]) == ("answered", "yes", 1)
@@ -171,7 +171,7 @@ def test_a_sentence_without_a_correction_that_can_stand_is_left_out(correction: 
     """Nothing, the sentence again, a number from nowhere, a contact."""
     row = parsed(answered(), reply({}, {"verdict": "none", "correction": correction}, {}))
     assert [each["text"] for each in row["sentences"]] == [LEAD, OTHER]
-    assert row["answer"] == f"{LEAD} [1]\n\n{OTHER} [3]"
+    assert row["answer"] == f"{LEAD} [1]\n\n- {OTHER} [3]"
     assert [(each["fault"], each["repaired"]) for each in row["unsupported"]] == [("none", "")]
     assert row["state"] == "answered"
 
@@ -197,17 +197,26 @@ def test_an_answer_that_lost_its_lead_is_no_answer() -> None:
     second = sentence_row("Its effect was small.", ["e1"])
     table = answered(*answered().to_pylist()[0]["sentences"][:1], second)
     row = parsed(table, reply({"verdict": "none", "reason": "Not tested."}, {}))
-    assert row["answer"] == f"{LOST_LEAD}\n\nIts effect was small. [1]"
+    assert row["answer"] == f"{LOST_LEAD}\n\n- Its effect was small. [1]"
     assert [each["part"] for each in row["sentences"]] == ["evidence"]
     assert (row["state"], row["verdict"], row["choice"]) == ("partly", "", NO_CHOICE)
     assert row["answer_note"] == f"{LOST_LEAD} Not tested."
+
+
+def test_what_comes_nearest_is_checked_like_an_answer() -> None:
+    near = [sentence_row(text, ["e1"], part="evidence") for text in (LEAD, LATER)]
+    (row,) = answered(*near).to_pylist()
+    table = pa.Table.from_pylist([row | {"state": "not", "verdict": ""}], answered().schema)
+    told = parsed(table, reply({}, {"verdict": "none"}))
+    assert told["answer"] == f"{ABSTENTION}\n\nNearest:\n- {LEAD} [1]"
+    assert (told["state"], told["support"]["kept_sentences"]) == ("not", 1)
 
 
 def test_with_nothing_left_but_limits_the_evidence_does_not_answer() -> None:
     limits = sentence_row("No harm was looked for.", ["e1"], part="limits")
     table = answered(*answered().to_pylist()[0]["sentences"][:1], limits)
     row = parsed(table, reply({"verdict": "none"}, {}))
-    assert row["answer"] == f"{ABSTENTION}\n\nNo harm was looked for. [1]"
+    assert row["answer"] == f"{ABSTENTION}\n\nLimits: No harm was looked for. [1]"
     assert row["state"] == "not"
     row = parsed(table, reply({"verdict": "none"}, {"verdict": "none"}))
     assert (row["answer"], row["sentences"], row["state"]) == (ABSTENTION, [], "not")

@@ -152,11 +152,11 @@ def test_instructions_and_grades_in_a_text_gain_nothing() -> None:
     assert lines[1]["text"] == hostile
 
 
-def test_three_paragraphs_in_their_order() -> None:
+def test_answer_studies_and_limits_in_their_order() -> None:
     row = parsed(reply(("A.", [1]), evidence=(("B.", [2]), ("C.", [9])), limits=(("D.", [1]),)))
-    assert row["answer"] == "A. [1]\n\nB. [2]\n\nD. [1]"
+    assert row["answer"] == "A. [1]\n\n- B. [2]\n\nLimits: D. [1]"
     assert [each["text"] for each in row["sentences"]] == ["A.", "B.", "D."]
-    assert parsed(reply(limits=(("D.", [1]),)))["answer"] == "D. [1]"
+    assert parsed(reply(limits=(("D.", [1]),)))["answer"] == "Limits: D. [1]"
 
 
 def test_snippets_are_shown_with_their_evidence() -> None:

@@ -64,8 +64,8 @@ def fault(value: dict[str, Any]) -> Fault | None:
 def test_sentences_have_the_papers_and_the_places_that_they_rest_on() -> None:
     row = answered(questions(), told())
     assert row["answer"] == (
-        "Training lowered pain by 29 points. [1]\n\nA guideline advises it. [2]\n\n"
-        "No interval is given. [1]"
+        "Training lowered pain by 29 points. [1]\n\n- A guideline advises it. [2]\n\n"
+        "Limits: No interval is given. [1]"
     )
     first, second, limit = row["sentences"]
     assert [each["part"] for each in row["sentences"]] == ["answer", "evidence", "limits"]
@@ -87,10 +87,11 @@ def test_an_answer_in_part_says_so() -> None:
     assert row["missing"] == "Nothing on runners."
 
 
-def test_where_nothing_answers_only_what_is_missing_is_shown() -> None:
-    """What a model writes in spite of its own `state` is padding."""
+def test_where_nothing_answers_what_comes_nearest_is_shown() -> None:
+    """An answer or limits that a model writes in spite of its own `state` are padding."""
     row = answered(questions(), told(state="not", missing="No paper is on runners."))
-    assert (row["answer"], row["sentences"], row["verdict"]) == (ABSTENTION, [], "")
+    assert row["answer"] == f"{ABSTENTION}\n\nNearest:\n- A guideline advises it. [2]"
+    assert ([each["part"] for each in row["sentences"]], row["verdict"]) == (["evidence"], "")
     assert row["missing"] == "No paper is on runners."
     assert len(row["findings"]) == 1
     assert fault(told(state="not", answer=[])) is None

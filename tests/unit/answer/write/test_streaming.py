@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.answer.write.cited import CitedAnswer, show
+from srrag.answer.write.cited import CitedAnswer, answer_text, show
 from srrag.answer.write.papers_answer import PapersAnswer
 from srrag.answer.write.streaming import AGAIN, INSTEAD, AnswerStream, text_so_far
 from srrag.llm.completion import Prompt
@@ -41,8 +41,9 @@ def test_text_only_grows_and_ends_as_the_answer(answer: Any, uncited: Any, ascii
         text = text_so_far(whole[:end], 12, uncited)
         assert text.startswith(shown)
         shown = text
-    paragraphs = show(CitedAnswer(**answer), ["e"] * 12, uncited).paragraphs
-    assert shown == "\n\n".join(paragraphs)
+    names = [f"e{n}" for n in range(1, 13)]
+    rows = show(CitedAnswer(**answer), names, uncited).sentences
+    assert shown == answer_text(rows, {name: n for n, name in enumerate(names, 1)}, "")
 
 
 def test_a_sentence_comes_with_its_markers_or_not_at_all() -> None:
@@ -128,7 +129,7 @@ def read_aloud(checked: bool) -> tuple[str, list[Any]]:
 def test_findings_come_first_and_then_the_sentences_with_the_numbers_of_papers() -> None:
     text, found = read_aloud(checked=False)
     assert found == [{"text": "pain fell by 2 points", "kind": "result", "number": 2}]
-    assert text == "It helps. [2][1]\n\nOne trial is small. [1]"
+    assert text == "It helps. [2][1]\n\nLimits: One trial is small. [1]"
 
 
 def test_a_checked_answer_waits_and_its_findings_do_not() -> None:
