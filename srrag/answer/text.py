@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from srrag.answer.evidence import Paper
-from srrag.answer.record import AnswerFinding, AnswerRecord
+from srrag.answer.record import AnswerRecord
 
 STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": ""}
 """An answer that is none says so itself."""
@@ -14,7 +14,7 @@ LEFT_OUT = {
     "rewritten_from": "said before the answer comes",
     "sentences": "their words and numbers are the answer's",
     "verdict": "the first sentence says it, and how far it goes; a word alone says too much",
-    "findings": "the answer says them; where there is none, they are its nearest",
+    "findings": "the answer says them, or those that come nearest",
     "choice": "`option` is its text",
     "evidence": "told by paper, with the numbers that the answer cites",
     "left_out": "named by a note",
@@ -42,12 +42,6 @@ def remarks(answer: AnswerRecord) -> list[str]:
     return [each for each in (head, option, missing, *notes) if each]
 
 
-def finding_line(finding: AnswerFinding) -> str:
-    """A finding with the kind that it is, unless it is a result, and the number of its evidence."""
-    kind = "" if finding.kind == "result" else f"{finding.kind}: "
-    return f"{kind}{finding.text}" + (f" [{finding.number}]" if finding.number else "")
-
-
 def paper_line(paper: Paper) -> str:
     """The numbers of a paper, what a reader must know of its publication, its grade and source."""
     numbers = "".join(f"[{number}]" for number in paper.numbers)
@@ -59,7 +53,7 @@ def paper_line(paper: Paper) -> str:
 
 
 def beside(answer: AnswerRecord, width: int) -> str:
-    """What follows the words of an answer: remarks, findings, papers; a star marks what is cited.
+    """What follows the words of an answer: remarks and papers; a star marks what is cited.
 
     Lines are at most `width` characters long.
     """
@@ -68,14 +62,7 @@ def beside(answer: AnswerRecord, width: int) -> str:
     lines = []
     for each in remarks(answer):
         lines += [textwrap.fill(each, width), ""]
-    if answer.findings and answer.state == "not":
-        lines += ["Nearest:"]
-        lines += [_hung(f"- {finding_line(each)}", width) for each in answer.findings] + [""]
     for paper in answer.papers:
         star = "*" if paper.cited else " "
         lines.append(star + textwrap.shorten(paper_line(paper), width - 1, placeholder=" …"))
     return "\n".join(lines)
-
-
-def _hung(text: str, width: int) -> str:
-    return textwrap.fill(text, width, subsequent_indent="  ")

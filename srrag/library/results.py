@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.record import AnswerRecord
-from srrag.answer.text import LEFT_OUT, beside, finding_line, remarks
+from srrag.answer.text import LEFT_OUT, beside, remarks
 from srrag.core.html import templates
 from srrag.retrieve.passages import FoundPassage
 
@@ -46,7 +46,6 @@ class CitedReply(AnswerRecord):
         """The answer as HTML, with grades and quotes, for a notebook."""
         return _html(
             "reply.html", reply=self, remarks=remarks(self), cited={e.number for e in self.cited},
-            findings=list(map(finding_line, self.findings)),
             status={number: paper.status for paper in self.papers for number in paper.numbers},
         )  # fmt: skip
 

@@ -45,7 +45,8 @@ class GatherPapers(Step):
     conclusions and results, in that order, as far as that quarter goes, or a tenth from the fourth
     paper on; its text is in the order of the document, with a heading where the section changes.
     Papers are taken until the next does not fit into `evidence_tokens` (of the encoder's
-    tokenizer), at most `k`.
+    tokenizer), at most `k`, and none that scores below `floor` times the best (0 takes all): most
+    of those are on something else.
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide"), nor one
     whose later version was found too; `left_out` names those that would have been.
@@ -62,6 +63,7 @@ class GatherPapers(Step):
 
     evidence_tokens: int = EVIDENCE_TOKENS
     k: int = 8
+    floor: float = 0.0
     units: str = "units"
     standing: str = "standing"
     status: str = "hide"
@@ -70,6 +72,8 @@ class GatherPapers(Step):
         """Raise ValueError for a block that holds nothing."""
         if self.evidence_tokens < 400 or self.k < 1:
             raise ValueError("evidence_tokens is at least 400, and k at least 1")
+        if not 0 <= self.floor < 1:
+            raise ValueError(f"floor is {self.floor}: it is at least 0 and below 1")
         if self.status not in ("hide", "show"):
             raise ValueError(f"status is {self.status!r}: it can be 'hide' or 'show'")
 
@@ -103,6 +107,7 @@ class GatherPapers(Step):
         block: list[Row] = []
         works: set[tuple[str, int]] = set()
         room = self.evidence_tokens
+        least = self.floor * max(scores[0], 0.0) if len(scores) else 0.0
         firsts = np.sort(np.unique(units.window_studies[found], return_index=True)[1])
         heads = units.take_evidence(units.ids(found[firsts]).to_pylist()).to_pylist()
         told = list(zip(*standings.find([head["doc_id"] for head in heads]), strict=True))
@@ -110,6 +115,8 @@ class GatherPapers(Step):
         for first, head, (standing, link) in zip(firsts, heads, told, strict=True):
             if len(block) == self.k:
                 break
+            if scores[first] < least:
+                continue
             work = (" ".join(head["title"].lower().split()), head["year"])
             if standing == COPY or (work[0] and work in works):
                 continue

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from srrag.answer.select.sentence_numbers import CitedText, cited, cited_papers, sources_of
 from srrag.answer.support.vetoes import folded, intrusion, veto
-from srrag.answer.write.cited import ABSTENTION, PARTIAL
-from srrag.answer.write.read_and_answer import answer_text
+from srrag.answer.write.cited import PARTIAL, answer_text
 from srrag.core.rows import Row
 from srrag.core.schema import NO_CHOICE
 from srrag.llm.completion import Answer
@@ -124,13 +123,13 @@ def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
         ]
     told = any(each["part"] != "limits" for each in kept)
     closed = row["state"] == "not" or not told
-    head = [ABSTENTION if closed else LOST_LEAD] if fell or not told else []
+    head = [LOST_LEAD] if fell and not closed else []
     numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], 1)}
-    tail = [PARTIAL] if row["answer"].endswith(PARTIAL) and not head else []
-    body = [answer_text(kept, numbers, "")] if kept else []
+    tail = [PARTIAL] if row["answer"].endswith(PARTIAL) and not (head or closed) else []
+    body = answer_text(kept, numbers, "not" if closed else "")
     because = f"{LOST_LEAD} {lead.reason}".strip() if lead and fell else ""
     return {
-        "answer": "\n\n".join([*head, *body, *tail]),
+        "answer": "\n\n".join([*head, body, *tail]),
         "sentences": kept,
         "state": "not" if closed else "partly" if fell else row["state"],
         "verdict": "" if fell or turned else row["verdict"],
@@ -142,7 +141,7 @@ def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
 def _unvetoed(row: Row) -> Row:
     """Findings and `missing` without what `veto` holds back, nor findings with a lost number.
 
-    No model checks findings, and where nothing answers they are all that is shown.
+    No model checks findings.
     """
     every = [f"{item['title']}\n{item['text']}" for item in row["evidence"]]
 

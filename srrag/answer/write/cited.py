@@ -15,6 +15,7 @@ from srrag.reading.prose import plain
 ABSTENTION = "The evidence found does not answer this question."
 NO_EVIDENCE = "Nothing was found that bears on the question."
 PARTIAL = "The evidence found answers this question only in part."
+NEAREST, LIMITS = "Nearest:", "Limits:"
 UNCITED_MARK = "[uncited]"
 
 MAX_SENTENCE_CHARS = 800
@@ -60,38 +61,50 @@ class ChosenAnswer(CitedAnswer):
 
 
 class Shown(NamedTuple):
-    """Paragraphs with markers, the rows of SENTENCES, and counts of what was left out."""
+    """The rows of SENTENCES, and counts of what was left out."""
 
-    paragraphs: list[str]
     sentences: list[dict[str, Any]]
     invalid: int
     dropped: int
 
 
 def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> Shown:
-    """Turn citation numbers into markers [n]; numbers without evidence are dropped.
+    """Turn citation numbers into ids of evidence; numbers without evidence are dropped.
 
-    A sentence left without a marker is dropped or marked as uncited, and counted in both cases.
+    A sentence left without a number is dropped or kept as uncited, and counted in both cases.
     """
-    paragraphs: list[str] = []
     sentences: list[dict[str, Any]] = []
     invalid = dropped = 0
     for name in PARTS:
-        texts: list[str] = []
         for sentence in getattr(cited, name):
             numbers = [n for n in dict.fromkeys(sentence.cites) if 1 <= n <= len(evidence_ids)]
             invalid += sum(not 1 <= n <= len(evidence_ids) for n in sentence.cites)
             text = plain(sentence.text)
             dropped += not numbers
-            if not text or not (numbers or uncited == "mark"):
-                continue
-            marks = "".join(f"[{n}]" for n in numbers) or UNCITED_MARK
-            texts.append(f"{text} {marks}")
-            ids = [evidence_ids[n - 1] for n in numbers]
-            sentences.append(sentence_row(text, ids, part=name))
-        if texts:
-            paragraphs.append(" ".join(texts))
-    return Shown(paragraphs, sentences, invalid, dropped)
+            if text and (numbers or uncited == "mark"):
+                ids = [evidence_ids[n - 1] for n in numbers]
+                sentences.append(sentence_row(text, ids, part=name))
+    return Shown(sentences, invalid, dropped)
+
+
+def answer_text(
+    sentences: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], state: str
+) -> str:
+    """The text of an answer, with markers [n]: what is answered, a list of studies, the limits.
+
+    `numbers` are those of the evidence, by id. An answer of the state "not" begins with ABSTENTION,
+    and its list is what comes nearest.
+    """
+    told: dict[str, list[str]] = {part: [] for part in PARTS}
+    for each in sentences:
+        marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"]) or UNCITED_MARK
+        told[each["part"]].append(f"{each['text']} {marks}")
+    head = ABSTENTION if state == "not" else " ".join(told["answer"])
+    nearest = [NEAREST] if state == "not" and told["evidence"] else []
+    studies = "\n".join([*nearest, *(f"- {each}" for each in told["evidence"])])
+    limits = " ".join([LIMITS, *told["limits"]]) if told["limits"] else ""
+    tail = PARTIAL if state == "partly" else ""
+    return "\n\n".join(filter(None, [head, studies, limits, tail]))
 
 
 def placed(

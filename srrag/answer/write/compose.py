@@ -29,12 +29,12 @@ from srrag.answer.write.cited import (
     MAX_LIMITS,
     MAX_SENTENCE_CHARS,
     NO_EVIDENCE,
-    PARTIAL,
     ChosenAnswer,
     CitedAnswer,
     CitedSentence,
     Shown,
     Uncited,
+    answer_text,
     best_grade,
     choice_of,
     citation_fault,
@@ -320,23 +320,21 @@ class ComposeAnswer(LLMStep):
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Render an answer and count what was dropped."""
         ids = [item["evidence_id"] for item in evidence]
-        row = self._shown(show(cited, ids, self.uncited), cited)
+        row = self._shown(show(cited, ids, self.uncited), cited, ids)
         if row["state"] == "not" or not isinstance(self.engine, Rules):
             return row
         named = {name for each in row["sentences"] for name in each["evidence_ids"]}
         grades = [item["grade"] for item in evidence if item["evidence_id"] in named]
         return row | {"answer_note": low_grade_note(grades)}
 
-    def _shown(self, shown: Shown, cited: CitedAnswer) -> Row:
+    def _shown(self, shown: Shown, cited: CitedAnswer, ids: Sequence[str]) -> Row:
         """The columns of an answer, or of an abstention if no sentence is left."""
         state = state_of(cited.insufficient, shown.sentences)
         note = ""
         if not shown.sentences and not cited.insufficient:
             note = "No sentence of the answer cites the evidence."
-        paragraphs = shown.paragraphs
-        if state != "answered":
-            paragraphs = [*paragraphs, PARTIAL] if paragraphs else [ABSTENTION]
-        return _empty("\n\n".join(paragraphs), self.engine.name) | {
+        numbers = {name: n for n, name in enumerate(ids, 1)}
+        return _empty(answer_text(shown.sentences, numbers, state), self.engine.name) | {
             "sentences": shown.sentences,
             "state": state,
             "missing": plain(cited.missing),

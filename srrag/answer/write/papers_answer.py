@@ -125,22 +125,25 @@ class _Told(Answer):
         list[CitingSentence],
         Items(
             3,
-            "the first sentence answers the question as it was asked, and names the people and how "
-            "many, treatment, comparator and outcome with its time, and the size of the effect "
-            "with interval or p where they are given. Where it asks which or what, or several "
-            "treatments or studies answer, it gives the answer over all, with the direction of "
-            "each, and their sizes follow, a sentence a study",
+            "the first sentence answers the question as it was asked, one of yes or no in a word "
+            'and how far it goes ("In one small trial yes: ...", "Not shown: ..."), and names the '
+            "people and how many, treatment, comparator and outcome with its time, and the size of "
+            "the effect with interval or p where they are given. Where it asks which or what, or "
+            "several treatments or studies answer, it gives the answer over all, with the "
+            "direction of each, and their sizes follow, a sentence a study",
             'the state is "not"',
         ),
     ]
     evidence: Annotated[
         list[StudyStatement],
         Items(
-            6,
-            "a study each, the highest grade first, with how many people where not yet told: what "
-            "supports, qualifies or contradicts the answer and does not stand in it, other "
-            "measures of the outcome asked for, and harms",
-            'there is nothing to add, or the state is "not"',
+            8,
+            "one point a sentence, a study's together, the highest grade first, with people, "
+            "number and arms where not yet told: the other outcomes of the comparison asked for, "
+            "also those that did not differ, and its harms (where harms were asked for, only "
+            "harms); what qualifies or contradicts the answer. With the state "
+            '"not" what comes nearest: whom, what against what, which outcome, with the figures',
+            "there is nothing to add, or nothing is near",
         ),
     ]
     limits: Annotated[
@@ -190,17 +193,22 @@ _EXAMPLE: dict[str, Any] = {
     "choice": 1,
     "answer": [
         {
-            "text": "In children of 2 to 5 years, fluoride varnish twice a year left fewer new "
-            "carious surfaces at 2 years than no varnish: 1.2 against 1.9 (P = 0.01).",
+            "text": "Yes, in children at moderate risk: in 240 of 2 to 5 years, fluoride varnish "
+            "twice a year left fewer new carious surfaces at 2 years than no varnish, 1.2 against "
+            "1.9 (P = 0.01).",
             "sentences": ["1.3", "1.6"],
         }
     ],
     "evidence": [
         {
+            "text": "Fillings did not differ (14% against 17%, P = 0.4).",
+            "sentences": ["1.7"],
+        },
+        {
             "text": "In 92 children at low risk it did not differ significantly from no varnish "
             "(0.4 against 0.5).",
             "sentences": ["3.2", "3.4"],
-        }
+        },
     ],
     "limits": [{"text": "No trial followed children beyond 2 years.", "sentences": ["1", "3"]}],
     "missing": "Nothing on children with braces.",

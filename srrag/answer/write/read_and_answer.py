@@ -14,7 +14,7 @@ from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
 from srrag.answer.select.sentence_numbers import cited, number_of_sentences, paper_lines
 from srrag.answer.write.choose_rules import choose
-from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, PARTIAL, choice_of
+from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, answer_text, choice_of
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, filled, live, rejected
@@ -39,8 +39,9 @@ class ReadAndAnswer(LLMStep):
     it (`state`, `verdict`), and then writes answer, evidence and limits, each sentence with the
     numbers of the sentences that state it: its `places`. Numbers that name nothing are dropped and
     counted in `invalid_citations`, sentences left without any in `dropped_sentences`. Where the
-    state is "not", nothing but `missing` is shown. With `options` the model chooses one (`choice`).
-    With `searches` a question without options may ask for a further search (see SearchAgain).
+    state is "not", `evidence` is what comes nearest. With `options` the model chooses one
+    (`choice`); with `searches` a question without options may ask for a further search (see
+    SearchAgain).
     The rules quote (ExtractRule). A faulty answer rejects its row.
     """
 
@@ -166,7 +167,7 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
             for place in (found.places or [_nowhere(name) for name in found.evidence_ids[:1]])[:1]
         ]
     sentences: list[Row] = []
-    for part in PARTS if told.state != "not" else ():
+    for part in PARTS if told.state != "not" else ("evidence",):
         for each in getattr(told, part):
             found = cited(each.sentences, evidence)
             invalid += found.invalid
@@ -177,11 +178,13 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
                 )
     answers = any(each["part"] == "answer" for each in sentences)
     state = told.state if answers else "not"
+    if state != told.state:
+        sentences = []
     return {
-        "answer": answer_text(sentences if answers else [], numbers, state),
+        "answer": answer_text(sentences, numbers, state),
         "state": state,
         "verdict": told.verdict if answers else "",
-        "sentences": sentences if answers else [],
+        "sentences": sentences,
         "findings": findings,
         "missing": plain(told.missing),
         "choice": NO_CHOICE,
@@ -189,21 +192,6 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
         "invalid_citations": invalid,
         "dropped_sentences": dropped,
     }
-
-
-def answer_text(sentences: Sequence[Row], numbers: dict[str, int], state: str) -> str:
-    """The text of an answer: a paragraph a part, with markers [n] of the papers."""
-    paragraphs = []
-    for part in PARTS:
-        texts = [
-            each["text"] + " " + "".join(f"[{numbers[name]}]" for name in each["evidence_ids"])
-            for each in sentences
-            if each["part"] == part
-        ]
-        paragraphs += [" ".join(texts)] if texts else []
-    if not paragraphs:
-        return ABSTENTION
-    return "\n\n".join([*paragraphs, *([PARTIAL] if state == "partly" else [])])
 
 
 def _nowhere(evidence_id: str) -> Row:

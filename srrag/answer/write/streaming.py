@@ -9,7 +9,7 @@ from typing import Any
 import pydantic_core
 
 from srrag.answer.select.sentence_numbers import paper_of
-from srrag.answer.write.cited import CitedAnswer, CitedSentence, Shown, Uncited, show
+from srrag.answer.write.cited import CitedAnswer, CitedSentence, Shown, Uncited, answer_text, show
 from srrag.answer.write.compose import ComposeAnswer
 from srrag.answer.write.papers_answer import (
     ChosenFromPapers,
@@ -95,12 +95,15 @@ class AnswerStream:
 
 def text_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> str:
     """The text of the sentences that stand complete at the beginning of a JSON text."""
-    return "\n\n".join(shown_so_far(text, num_evidence, uncited).paragraphs)
+    said = _said(text)[0]
+    numbers = {str(n): n for n in range(1, num_evidence + 1)}
+    state = "not" if isinstance(said, dict) and said.get("state") == "not" else ""
+    return answer_text(shown_so_far(text, num_evidence, uncited).sentences, numbers, state)
 
 
 def findings_so_far(text: str, num_papers: int) -> list[dict[str, Any]]:
     """The findings that stand complete at the beginning of a JSON text, each with its paper."""
-    said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
+    said, whole = _said(text)
     listed = said.get("findings") if isinstance(said, dict) else None
     if not isinstance(listed, list):
         return []
@@ -123,7 +126,7 @@ def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Sho
     A sentence is complete as soon as something follows it. A longer prefix of the same JSON, if it
     names no key twice, gives a text that begins with this one.
     """
-    said, whole = _parsed(_CONTROL.sub(" ", text[max(text.find("{"), 0) :]))
+    said, whole = _said(text)
     complete: dict[str, list[CitedSentence]] = {name: [] for name in PARTS}
     for name, sentence in _complete(said, whole) if isinstance(said, dict) else ():
         complete[name].append(sentence)
@@ -131,8 +134,9 @@ def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Sho
     return show(answer, [str(n) for n in range(1, num_evidence + 1)], uncited)
 
 
-def _parsed(text: str) -> tuple[Any, bool]:
+def _said(text: str) -> tuple[Any, bool]:
     """What the beginning of a JSON text says, None if it is none, and whether it is all."""
+    text = _CONTROL.sub(" ", text[max(text.find("{"), 0) :])
     try:
         return pydantic_core.from_json(text), True
     except ValueError:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from srrag.answer.record import AnswerRecord
-from srrag.answer.text import LEFT_OUT, finding_line, paper_line, remarks
+from srrag.answer.text import LEFT_OUT, paper_line, remarks
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
@@ -169,13 +169,11 @@ CHAT_LEFT_OUT = {
 
 
 def sources(reply: AnswerRecord) -> str:
-    """What follows the words of an answer as plain text: remarks, findings, the papers cited."""
+    """What follows the words of an answer as plain text: remarks, the papers cited."""
     lines = [paper_line(paper) for paper in reply.papers if paper.cited]
     said = "".join(f"\n\n{each}" for each in remarks(reply))
-    findings = "".join(f"\n- {finding_line(each)}" for each in reply.findings)
     return (
         said
-        + (f"\n\nFindings:{findings}" if findings else "")
         + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
         + f"\n\nWritten by: {reply.model}. Not medical advice."
     )

@@ -42,12 +42,21 @@ export const titleOf = (item) => item.title || `“${short(item.text.replace(/^#
 
 // ---- the answer ----
 
-// Paragraphs, each [n] a button that opens the card of that evidence.
+// Paragraphs and lists ("- "), each [n] a button that opens the card of that evidence.
 export function paragraphs(text, evidence, open) {
-  return text.split("\n\n").map((part) => make("p", {}, ...part.split(/\s*(\[\d+\])/).map((piece) => {
+  const pieces = (line) => line.split(/\s*(\[\d+\])/).map((piece) => {
     const number = Number(/^\[(\d+)\]$/.exec(piece)?.[1]);
     return number ? citation(evidence.find((item) => item.number === number), number, open) : piece;
-  })));
+  });
+  return text.split("\n\n").flatMap((part) => {
+    const lines = part.split("\n");
+    const items = lines.filter((line) => line.startsWith("- "));
+    const prose = lines.filter((line) => !line.startsWith("- ")).join(" ");
+    return [
+      ...(prose ? [make("p", {}, ...pieces(prose))] : []),
+      ...(items.length ? [make("ul", {}, ...items.map((line) => make("li", { dir: "auto" }, ...pieces(line.slice(2)))))] : []),
+    ];
+  });
 }
 
 export function citation(item, number, open) {

@@ -287,16 +287,10 @@ class ComposeParagraph(ComposeAnswer):
         """Hold the paragraph to the caps; nothing that stands is an abstention."""
         assert isinstance(cited, ParagraphAnswer)
         found = self._capped(evidence, cited.paragraph)
-        numbers = {item["evidence_id"]: n for n, item in enumerate(evidence, start=1)}
-        said = [
-            f"{each['text']} {''.join(f'[{numbers[name]}]' for name in each['evidence_ids'])}"
-            for each in found.sentences
-        ]
-        shown = Shown([" ".join(said)] if said else [], found.sentences, *found[1:])
         lacks = cited.state != "answered"
-        note = "" if said or cited.state == "not" else UNCITED
+        note = "" if found.sentences or cited.state == "not" else UNCITED
         answer = CitedAnswer(answer=[], evidence=[], limits=[], insufficient=lacks, missing=note)
-        return self._shown(shown, answer)
+        return self._shown(Shown(*found), answer, [item["evidence_id"] for item in evidence])
 
 
 def quotes(row: Row, versions: Sequence[str]) -> str:

@@ -119,6 +119,14 @@ def test_the_block_ends_before_the_paper_that_does_not_fit(at: Place) -> None:
         GatherPapers(status="gone")
 
 
+def test_papers_far_below_the_best_are_not_read(at: Place) -> None:
+    """The three papers have the scores 9, 7 and 5."""
+    found = [gathered(at, [2, 3, 11, 0, 10], floor=floor) for floor in (0.5, 0.6, 0.9)]
+    assert [len(papers) for papers in found] == [3, 2, 1]
+    with pytest.raises(ValueError, match="at least 0 and below 1"):
+        GatherPapers(floor=1.0)
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
