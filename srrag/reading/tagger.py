@@ -1,7 +1,7 @@
 """Label tokens as P, I, O or none: sums of cue weights, then the best path.
 
 The weights are whole numbers in a readable table (`mentions.tsv`, made by
-`python -m srrag.extract.make_lexicon`), so sums are exact and do not depend on the batch.
+`python -m srrag.lab.fits.lexicon`), so sums are exact and do not depend on the batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Lets people explore a build's graph: search for entities, and what lies around them."""
+"""Lets people explore a build's graph: concepts by name, where a walk may begin."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,10 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
 from srrag.export.graph import open_graph
-from srrag.export.page import page_content
-from srrag.export.select import around, folded, nearest
+from srrag.export.select import folded, nearest
 from srrag.serve.concepts_shown import BAR
-from srrag.serve.graph_walk import EvidenceWalk, Quote, Study
+from srrag.serve.graph_walk import EvidenceWalk
 from srrag.storage.store import Store
-
-MAX_NODES = 200
-"""Largest number of nodes in a drawing, beyond which it is unreadable."""
 
 _LISTED = 12
 _MATCHES = 100
@@ -54,50 +49,6 @@ class Names(BaseModel):
     entities: list[Named]
 
 
-class NodeJson(BaseModel):
-    """An entity in a drawing."""
-
-    id: str
-    name: str
-    type: str
-    attribute: bool = Field(description="a value that belongs to another entity")
-    centre: bool
-    count: int
-    num_documents: int
-    grades: list[int] = Field(description="documents by grade: A, B, C, D, E, none")
-    grade: str = Field(description="of a document")
-    mentions: list[Quote]
-    more: int = Field(description="mentions that are not shown")
-    x: float
-    y: float
-    r: float
-
-
-class Relation(BaseModel):
-    """A relation; `source` and `target` are places in `nodes`."""
-
-    source: int
-    target: int
-    relation: str
-    confidence: float
-    count: int
-    mentions: list[Quote]
-    more: int
-
-
-class Around(BaseModel):
-    """The neighbourhood of an entity, with places for its nodes."""
-
-    entity: Entity
-    version: str
-    title: str
-    note: str
-    total: int = Field(description="nodes of the whole, of which the first are shown")
-    nodes: list[NodeJson]
-    edges: list[Relation]
-    documents: list[Study]
-
-
 class GraphView:
     """An opened graph with its names in memory; raises ValueError for a build without a graph."""
 
@@ -109,8 +60,6 @@ class GraphView:
         self.entity_names, self._types = table["name"], table["type"]
         self._keys = folded(self.entity_names)
         ends = np.concatenate([self.graph.heads, self.graph.tails])
-        # A drawing of 200 nodes keeps a core busy for seconds, which answers need: one at a time.
-        self._drawing = threading.Lock()
         self.degrees = np.bincount(ends, minlength=len(self.graph.ids))
         self._is_value: npt.NDArray[np.bool_] = self.graph.attribute_nodes()
         short = Path(artifacts["abbreviations"]) if "abbreviations" in artifacts else None
@@ -141,24 +90,6 @@ class GraphView:
         """The row of an entity, or None."""
         row = int(pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py())
         return row if row >= 0 else None
-
-    def entity(self, wanted: str) -> Row | None:
-        """Find an entity by its id or full name; the best connected one of a name, or None."""
-        row = pc.index(self.graph.ids, pa.scalar(wanted, self.graph.ids.type)).as_py()
-        if row >= 0:
-            return self._entity(row)
-        key = folded(pa.chunked_array([[wanted]]))[0]
-        rows = np.flatnonzero(pc.equal(self._keys, key).to_numpy() & ~self._is_value)
-        return self._entity(int(rows[np.argmax(self.degrees[rows])])) if len(rows) else None
-
-    def around_entity(self, entity_id: str, hops: int, max_nodes: int) -> Row | None:
-        """Lay out an entity's neighbourhood for a page; None if there is no such entity."""
-        row = pc.index(self.graph.ids, pa.scalar(entity_id, self.graph.ids.type)).as_py()
-        if row < 0:
-            return None
-        chosen = around(self.graph, np.array([row]), self.entity_names[row].as_py(), hops)
-        with self._drawing:
-            return page_content(self.graph, chosen, min(max_nodes, MAX_NODES))
 
     def _named(self, rows: Sequence[int]) -> Row:
         name, aliases = self.walk.label(rows)

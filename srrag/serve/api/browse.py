@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import FastAPI, Query, Request
 
 from srrag.core.errors import UsageError
 from srrag.retrieve.questions import question_fault
@@ -15,7 +15,7 @@ from srrag.serve.api.question import passing_of
 from srrag.serve.api.requests import SynthesisRequest
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
-from srrag.serve.graph_view import MAX_NODES, Around, GraphView, Names
+from srrag.serve.graph_view import GraphView, Names
 from srrag.serve.graph_walk import MAX_STUDIES, Walk
 from srrag.serve.runs import (
     State,
@@ -47,9 +47,6 @@ _Id = Annotated[str, Query(max_length=200)]
 _Runs = Annotated[list[str] | None, Query(max_length=MAX_BESIDE)]
 _Ids = Annotated[list[str] | None, Query(max_length=MAX_STUDIES)]
 _Question = Annotated[str, Query(max_length=4000)]
-_Hops = Annotated[int, Query(ge=1, le=3)]
-_MaxNodes = Annotated[int, Query(ge=1, le=MAX_NODES)]
-_Named = Annotated[str, Path(max_length=1000, examples=["low back pain"])]
 
 
 def add_reading(app: FastAPI, host: PipelineService) -> None:
@@ -139,26 +136,6 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
                 opened.clear()
                 opened[version] = fresh
             return opened[version]
-
-    @app.get("/v1/graph/{entity:path}", responses=shown("graph", Around))  # names hold slashes
-    async def graph(
-        request: Request, entity: _Named, hops: _Hops = 1, max_nodes: _MaxNodes = 50
-    ) -> Json:
-        """An entity by its id or name, and around it: nodes, relations, sentences, documents.
-
-        `source` and `target` of a relation count in `nodes`, `document` of a sentence in
-        `documents`.
-        """
-
-        def around() -> Json:
-            version, shown = host.edition.version, view()
-            if (found := shown.entity(entity)) is None:
-                message = "there is no such entity; /v1/graph_view/names finds by likeness"
-                raise ApiError(404, "not_found", message, "entity")
-            near = shown.around_entity(found["id"], hops, max_nodes)
-            return {"entity": found, **(near or {}), "version": version}
-
-        return await _in_turn(host, request, around)
 
     @app.get("/v1/graph_view/names", responses=shown("names", Names))
     async def names(request: Request, text: _Text = "") -> Json:

@@ -71,7 +71,6 @@ def replies(client: TestClient) -> dict[str, Any]:
         "window": get(f"/v1/windows/{search['hits'][0]['unit_id']}"),
         "feedback": post("/v1/feedback", {"answer_id": EXAMPLE_ID, "verdict": "helpful"}),
         "names": names,
-        "graph": get("/v1/graph/low back pain", max_nodes=2),
         "graph_walk": get("/v1/graph_walk", entity=names["entities"][0]["id"]),
         "runs": {"runs": runs},
         "run": get(f"/v1/runs/{runs[0]['id']}", against=runs[1]["id"], limit=2),

@@ -75,31 +75,6 @@ def test_names_are_found_by_a_part_and_by_likeness(client: TestClient) -> None:
     assert any("back pain" in item["name"] for item in names(client, "low bakc pain")["entities"])
 
 
-def test_an_entity_is_found_by_its_id_and_by_its_whole_name(client: TestClient) -> None:
-    entity = names(client, "low back pain")["entities"][0]
-    by_id, by_name = (
-        client.get(f"/v1/graph/{wanted}", params={"max_nodes": 9}).json()
-        for wanted in (entity["id"], "LOW%20back%20 pain")
-    )
-    assert by_id == by_name
-    assert by_id["entity"].items() <= {**entity, "relations": by_id["entity"]["relations"]}.items()
-    assert by_id["version"] == client.get("/readyz").json()["version"]
-    ends = {edge[end] for edge in by_id["edges"] for end in ("source", "target")}
-    number = len(by_id["nodes"])
-    assert {"x", "y", "r", "id"} <= by_id["nodes"][0].keys() and by_id["total"] >= number
-    assert any(mention["quote"] for node in by_id["nodes"] for mention in node["mentions"])
-    assert 1 < number <= 9 and ends and ends <= set(range(number))
-    assert [node["id"] for node in by_id["nodes"] if node["centre"]] == [entity["id"]]
-    operation = client.get("/openapi.json").json()["paths"]["/v1/graph/{entity}"]["get"]
-    assert operation["parameters"][0]["schema"]["examples"] == ["low back pain"]
-
-
-@pytest.mark.parametrize("wanted", ["nobody", "low back", "a/b", "%00", "%20"])
-def test_an_entity_that_is_not_in_the_graph_is_404(client: TestClient, wanted: str) -> None:
-    reply = client.get(f"/v1/graph/{wanted}")
-    assert (reply.status_code, reply.json()["error"]["field"]) == (404, "entity")
-
-
 @pytest.mark.parametrize(
     ("params", "status", "field"),
     [

@@ -1,6 +1,6 @@
 """Make the rules' table of cue weights from crowd-labelled abstracts.
 
-    python -m srrag.extract.make_lexicon ebmnlp_crowd_dev.jsonl mentions.tsv
+    python -m srrag.lab.fits.lexicon ebmnlp_crowd_dev.jsonl mentions.tsv
 
 The weights are those of a linear-chain conditional random field over the cues of
 `rules.tokens`, fitted by AdaGrad, cut to the strongest cues, fitted again and rounded to
@@ -34,7 +34,7 @@ LEAN = (0.0625, 0.3125, 0.25)
 PIECE_TOKENS = 80
 REMARK = (
     "# Weights of cues for P, I, O in sixteenths of a nat, learned from EBM-NLP crowd labels by "
-    "srrag.extract.make_lexicon."
+    "srrag.lab.fits.lexicon."
 )
 
 
@@ -219,9 +219,9 @@ def render(names: Sequence[str], weights: Floats, moves: Floats) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Read the crowd file, write the table; raises ValueError on wrong usage."""
     if len(arguments) != 2:
-        raise ValueError("usage: python -m srrag.extract.make_lexicon CROWD.jsonl OUT.tsv")
+        raise ValueError("usage: python -m srrag.lab.fits.lexicon CROWD.jsonl OUT.tsv")
     examples = read_examples(Path(arguments[0]))
-    command = "python -m srrag.extract.make_lexicon"
+    command = "python -m srrag.lab.fits.lexicon"
     block = fitted_on(name="lexicon", command=command, documents=examples.texts)
     Path(arguments[1]).write_text(with_fitted(learn(examples), block), encoding="utf-8")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.extract.make_lexicon import (
+from srrag.lab.fits.lexicon import (
     expectations,
     learn,
     main,
