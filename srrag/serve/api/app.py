@@ -214,7 +214,7 @@ def _add_operations(app: FastAPI, host: PipelineService) -> None:
     async def reload() -> responses.Reloaded:
         """Open the build as it stands now; every request is answered meanwhile."""
         if not host.settings.keys:
-            raise ApiError(401, "unauthorized", "a server without API keys has no admin")
+            raise ApiError(401, "unauthorized", "no admin without API keys: start the server again")
         try:
             return responses.Reloaded(version=await host.reload())
         except (ValueError, OSError) as error:
