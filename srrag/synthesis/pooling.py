@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy import stats
 
 from srrag.core.errors import UsageError
 
@@ -48,6 +47,7 @@ def pool(estimates: Sequence[float], variances: Sequence[float]) -> PooledEffect
     if not (np.isfinite(values).all() and np.isfinite(spread).all() and (spread > 0).all()):
         raise ValueError("an estimate or a variance is no number, or a variance is not above 0")
     try:
+        from scipy import stats  # slow to import, and a server seldom pools
         from statsmodels.stats.meta_analysis import combine_effects
     except ModuleNotFoundError as error:
         raise UsageError("pooling needs: pip install 'srrag[synthesis]'") from error

@@ -350,14 +350,9 @@ def test_accepts_an_empty_table(example: Example) -> None:
     assert set(example.step.writes.names) <= set(out.column_names)
 
 
-def test_is_deterministic(example: Example) -> None:
-    again = pickle.loads(pickle.dumps(example.step)).open(example.at)(example.table)
-    assert_close(example.step, written(example.step, example.out), written(example.step, again))
-
-
-def test_rows_do_not_know_their_neighbours(example: Example) -> None:
-    """f(a + b) = f(a) + f(b): exactly, floats within the declared tolerance."""
-    function = example.step.open(example.at)
+def test_is_deterministic_and_rows_do_not_know_their_neighbours(example: Example) -> None:
+    """f(a + b) = f(a) + f(b), f unpickled: exactly, floats within the declared tolerance."""
+    function = pickle.loads(pickle.dumps(example.step)).open(example.at)
     middle = example.table.num_rows // 2
     assert middle > 0
     halves = pa.concat_tables(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,24 @@ SYSTEMS = sorted(each.parent.name for each in (REPOSITORY / "srrag/systems").glo
 WITHOUT = {"rasrag": ["fit_thresholds", "plan=systems"], "ideprag": ["plan=systems"]}
 """What goes with a folder beside the system, as docs/systems.md says."""
 ASKED = """
-import json, sys
+import json, os, sys
 from importlib import import_module
 from pkgutil import iter_modules
+
+# What others wrote is imported once; each fork then has a package of its own to read.
+import jobs
+for each in iter_modules(jobs.__path__):
+    import_module(f"jobs.{each.name}")
+for name in [name for name in sys.modules if name.partition(".")[0] in ("srrag", "jobs")]:
+    del sys.modules[name]
+for folder in sys.argv[1:]:
+    if not (child := os.fork()):
+        break
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    sys.exit()
+sys.path[0] = folder
+os.chdir(folder)
 import jobs, srrag
 from srrag.config import factory
 from srrag.config.compose import configure
@@ -38,28 +54,37 @@ without = [
     *(f"plan={each}" for each in choices("plan")
       if lost(each, lambda name: configure("build", [f"plan={name}", "root=R", "mesh=M"]))),
 ]
+assert srrag.__file__.startswith(folder)
 print(json.dumps([list(choices("pipeline")), sorted(set(MODULES.values())), loaded, without]))
 """
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_the_rest_works_where_the_folder_of_a_system_is_deleted(
-    system: str, tmp_path: Path
-) -> None:
-    names = {path.stem for path in (REPOSITORY / "srrag/systems" / system).rglob("pipeline/*.yaml")}
-    kept = shutil.ignore_patterns("__pycache__", system)
-    for part in ("srrag", "conf", "jobs"):
-        shutil.copytree(REPOSITORY / part, tmp_path / part, ignore=kept)
-    assert not (tmp_path / "srrag/systems" / system).exists()
-    told = subprocess.run(
-        [sys.executable, "-c", ASKED],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """What a package says that has all systems but one, by that one."""
+    base = tmp_path_factory.mktemp("without")
+    for system in SYSTEMS:
+        kept = shutil.ignore_patterns(system)  # what is compiled is compiled for all
+        for part in ("srrag", "conf", "jobs"):
+            shutil.copytree(REPOSITORY / part, base / system / part, ignore=kept)
+        assert not (base / system / "srrag/systems" / system).exists()
+    ran = subprocess.run(
+        [sys.executable, "-c", ASKED, *(str(base / system) for system in SYSTEMS)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        cwd=REPOSITORY,
         check=True,
         capture_output=True,
         text=True,
     )
-    pipelines, modules, loaded, without = json.loads(told.stdout)
+    return dict(zip(SYSTEMS, map(json.loads, ran.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_rest_works_where_the_folder_of_a_system_is_deleted(
+    system: str, told: dict[str, list[Any]]
+) -> None:
+    names = {path.stem for path in (REPOSITORY / "srrag/systems" / system).rglob("pipeline/*.yaml")}
+    pipelines, modules, loaded, without = told[system]
     others = [each for each in SYSTEMS if each != system]
     assert names and not names & set(pipelines) and "hybrid" in pipelines
     assert {f"srrag.systems.{each}" for each in others} == set(loaded), "no module of theirs"

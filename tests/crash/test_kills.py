@@ -39,7 +39,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("command", "every"), [("log", 11), ("prune", 45), ("forget", 90), ("anew", 180)]
+    ("command", "every"), [("log", 13), ("prune", 55), ("forget", 160), ("anew", 220)]
 )
 def test_kills_at_some_places_leave_nothing(work: Path, command: str, every: int) -> None:
     found = harness("harness", work, command, every)

@@ -21,8 +21,8 @@ from tests.conftest import REPOSITORY
 SRRAG = [sys.executable, "-m", "srrag"]
 
 
-def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
-    """Run the command in this process; return the last line of stdout as JSON, and stderr.
+def here(*arguments: str) -> tuple[int, str, str]:
+    """Run the command in this process; return its exit code, stdout and stderr.
 
     A start of the interpreter costs seconds of imports: that the job behaves the same as a
     process of its own is proven once a job, in test_processes.py and where jobs are killed.
@@ -34,7 +34,12 @@ def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
             returned = main(arguments)
     finally:
         signal.signal(signal.SIGTERM, handler)
-    return _told(arguments[0], returned, stdout.getvalue(), stderr.getvalue(), code)
+    return returned, stdout.getvalue(), stderr.getvalue()
+
+
+def srrag(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
+    """Run the command in this process; return the last line of stdout as JSON, and stderr."""
+    return _told(arguments[0], *here(*arguments), code)
 
 
 def srrag_process(

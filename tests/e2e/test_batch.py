@@ -17,7 +17,7 @@ import pytest
 from tests.batch_runner import Request, answer, by_rules, completed, of_vllm, requests
 from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import GRAPH, assert_equal_tables, build, logged, sends, write_rehab
-from tests.e2e.command import SRRAG, srrag
+from tests.e2e.command import SRRAG, here, srrag
 from tests.e2e.test_make_benchmark import OTHERS, scripted
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules, answer_with_slips
@@ -42,14 +42,12 @@ def rounds(
     """Answer the files and give the command again until it is done; returns its lines, too."""
     lines: list[str] = []
     while True:
-        done = subprocess.run(
-            [*SRRAG, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
-        )
-        if done.returncode == 0:
-            return json.loads(done.stdout.splitlines()[-1]), lines
-        assert done.returncode == AWAITING, done.stderr[-2000:]
-        told = [line for line in done.stderr.splitlines() if line.startswith("awaiting: ")]
-        assert len(told) == 1 and "Traceback" not in done.stderr
+        code, stdout, stderr = here(*arguments)
+        if code == 0:
+            return json.loads(stdout.splitlines()[-1]), lines
+        assert code == AWAITING, stderr[-2000:]
+        told = [line for line in stderr.splitlines() if line.startswith("awaiting: ")]
+        assert len(told) == 1 and "Traceback" not in stderr
         lines += told
         assert answer(folder, row), told
 
@@ -138,7 +136,13 @@ def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
 ) -> None:
     corpus, folder = write_rehab(shared_data, tmp_path / "rehab.jsonl", 30, 20), tmp_path / "batch"
     command = from_files(build(tmp_path / "root", corpus, "", *GRAPH), folder)
-    for number in range(4):
+    reached = (  # in the first stage, when prompts are written, when their answers were read
+        lambda: any((tmp_path / "root/stages").glob("*/*/part-*.parquet")),
+        lambda: any(folder.glob("prompts-*.jsonl")),
+        lambda: any((tmp_path / "root/stages/documents").glob("*/part-*.parquet")),
+    )
+    answered = 0
+    for is_there in reached:
         process = subprocess.Popen(
             [*SRRAG, *command],
             cwd=REPOSITORY,
@@ -146,11 +150,12 @@ def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
             stdout=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        time.sleep(3.0 + 0.7 * number)
+        while process.poll() is None and not is_there():
+            time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-        if folder.exists() and number % 2:
-            answer(folder)
+        answered += answer(folder) if folder.exists() else 0
+    assert answered, "prompts of a killed run were answered"
     rounds(command, folder)
     assert asked_once(folder)
     assert set(logged(tmp_path / "root").values()) == {1}

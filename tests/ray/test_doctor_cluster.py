@@ -93,14 +93,9 @@ def test_what_the_cluster_lacks_is_named(cluster: str, tmp_path: Path) -> None:
     assert found["workers"].startswith("FAIL profile.resources.vectors: no node has")
 
 
-def test_a_model_that_is_not_named_is_not_said_to_be_there(
+def test_the_port_of_the_api_is_free_or_serves_and_no_model_is_said_to_be_there(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "models" not in checks(cluster, tmp_path, "cluster.nodes=3")
-    assert "models     not checked" in capsys.readouterr().err
-
-
-def test_the_port_of_the_api_is_free_or_serves(cluster: str, tmp_path: Path) -> None:
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -113,7 +108,10 @@ def test_the_port_of_the_api_is_free_or_serves(cluster: str, tmp_path: Path) -> 
             threading.Thread(target=server.serve_forever, daemon=True).start()
             port = f"cluster.serve_port={server.server_port}"
             try:
-                return checks(cluster, tmp_path, port)["ports"]
+                found = checks(cluster, tmp_path, port)
+                assert "models" not in found, "none was named"
+                assert "models     not checked" in capsys.readouterr().err
+                return found["ports"]
             finally:
                 server.shutdown()
 

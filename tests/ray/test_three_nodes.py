@@ -252,6 +252,7 @@ def test_only_the_lost_piece_of_an_index_is_made_again(
     assert contents(root).items() <= contents(here).items()
 
 
+@pytest.mark.rounds  # parts of a sweep are those of an extraction, which loses a node above
 def test_a_sweep_goes_on_when_a_node_is_lost(
     cluster: Cluster, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

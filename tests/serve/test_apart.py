@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.long(240, "ten replicas load models, and those that are killed have successors"),
 ]
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
-LOAD_S = 6.0
+LOAD_S = 3.0
 CLIENTS = 6
 BETWEEN = 2 * CLIENTS
 """Replies between two kills, and after the last: of requests that were sent before and after."""

@@ -26,7 +26,6 @@ from ray.serve.handle import DeploymentHandle
 from srrag.engine.base import Model
 from srrag.llm.completion import one_line
 from srrag.runner.engines import engines_of
-from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.loopback import CLUSTERED
 from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
@@ -339,6 +338,8 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
 
     Raises RuntimeError if the server does not start.
     """
+    from srrag.runner.ray.data import RayDataRunner  # Ray Data, which no replica needs
+
     address = RayDataRunner(
         address=cluster.address,
         num_cpus=cluster.num_cpus,

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from srrag.model import linear
+from srrag.model import arithmetic, linear
 from srrag.model.encoder import BACKENDS
 from srrag.model.linear import KERNELS, fastest
 
-ISAS = ("AVX2", "AVX512_CORE", "AVX512_CORE_VNNI", "ALL")
+ISAS = ("AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
 """Instructions that oneDNN may use, where the processor has them: those of today's servers."""
 
 EACH = [(backend, name) for backend, kernels in KERNELS.items() for name in kernels]
@@ -114,9 +114,17 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken(choose):
 SCRIPT = """
 import json
 from srrag.model import arithmetic
-found = arithmetic.rates()
-print(json.dumps({"rates": found, "kernels": arithmetic.kernels()}))
+print(json.dumps(arithmetic.rates()))
 """
+
+
+def assert_none_is_slow(rates):
+    assert len(rates) == len(BACKENDS)
+    assert min(rates.values()) > rates["float32"] / 2, rates
+
+
+def test_no_arithmetic_is_slower_than_half_of_float32_here():
+    assert_none_is_slow(arithmetic.rates())
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -125,6 +133,4 @@ def test_no_arithmetic_is_slower_than_half_of_float32_on_any_processor(isa):
     ran = subprocess.run(  # in a process of its own, as oneDNN reads the limit once
         [sys.executable, "-c", SCRIPT], env=given, capture_output=True, text=True, check=True
     )
-    found = json.loads(ran.stdout.splitlines()[-1])
-    assert len(found["rates"]) == len(BACKENDS)
-    assert min(found["rates"].values()) > found["rates"]["float32"] / 2, found
+    assert_none_is_slow(json.loads(ran.stdout.splitlines()[-1]))

@@ -19,10 +19,11 @@ from tests.unit.lab.train.filter_toys import judged_rows, tiny_causal, toy_task,
 PLAIN = Decision(fusion=Fusion(), threshold=0.5, answer_threshold=0.6)
 WITH_PEFT = importlib.util.find_spec("peft") is not None
 KINDS = [
-    pytest.param(None, 2e-3, id="all"),
+    pytest.param(None, 2e-3, 4, id="all"),
     pytest.param(
         LoRA(rank=8, alpha=16, dropout=0.0),
-        4e-3,
+        8e-3,
+        8,
         id="lora",
         marks=pytest.mark.skipif(not WITH_PEFT, reason="PEFT is not installed"),
     ),
@@ -44,12 +45,12 @@ def causal(tiny: Path, lora: LoRA | None = None) -> Base:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lora", "rate"), KINDS)
+@pytest.mark.parametrize(("lora", "rate", "batch"), KINDS)
 def test_sixteen_pairs_are_learned_by_heart_and_read_back(
-    tiny: Path, path: Path, tmp_path: Path, lora: LoRA | None, rate: float
+    tiny: Path, path: Path, tmp_path: Path, lora: LoRA | None, rate: float, batch: int
 ) -> None:
     base = causal(tiny, lora)
-    task = toy_task(path, base, tmp_path / "state", epochs=30, batch=8, learning_rate=rate)
+    task = toy_task(path, base, tmp_path / "state", epochs=14, batch=batch, learning_rate=rate)
     result = run_plain(task.plain())
     losses = [point["train_loss"] for point in result["curve"]]
     assert losses[-1] < 0.1 < 1 < losses[0], "the first loss is that of a whole vocabulary"

@@ -43,22 +43,35 @@ def closed(schema: Any) -> Any:
     return list(map(closed, schema)) if isinstance(schema, list) else schema
 
 
-def check(value: Any, schema: Any, description: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def components(description: dict[str, Any]) -> dict[str, Any]:
+    """The description's components, closed, each a schema as it has to be."""
+    for schema in description["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+    found: dict[str, Any] = closed(description["components"])
+    return found
+
+
+def check(value: Any, schema: Any, components: dict[str, Any]) -> None:
     """Raise if a value is not what a schema of the description says."""
-    components = closed(description["components"])
-    jsonschema.validate(value, {**closed(schema), "components": components})
+    whole = {**closed(schema), "components": components}
+    jsonschema.Draft202012Validator(whole).validate(value)
 
 
-def test_each_response_has_an_example_that_its_schema_allows(description: dict[str, Any]) -> None:
+def test_each_response_has_an_example_that_its_schema_allows(
+    description: dict[str, Any], components: dict[str, Any]
+) -> None:
     for path, status, kind, content in contents(description):
         if kind == "application/json":
             assert content["schema"], (path, status)
-            check(content["example"], content["schema"], description)
+            check(content["example"], content["schema"], components)
         elif path != "/metrics":
             assert kind == "text/event-stream" and content["example"], path
 
 
-def test_each_body_has_an_example_where_it_is_asked_for(description: dict[str, Any]) -> None:
+def test_each_body_has_an_example_where_it_is_asked_for(
+    description: dict[str, Any], components: dict[str, Any]
+) -> None:
     asked = {
         path: operation["requestBody"]["content"]["application/json"]
         for path, operations in description["paths"].items()
@@ -67,7 +80,7 @@ def test_each_body_has_an_example_where_it_is_asked_for(description: dict[str, A
     }
     assert len(asked) == 7 and "/admin/reload" not in asked
     for content in asked.values():
-        check(content["example"], content["schema"], description)
+        check(content["example"], content["schema"], components)
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -90,15 +103,15 @@ def test_the_description_says_where_a_key_is_needed(
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
 
 
-def test_the_last_event_of_the_streams_is_an_answer(description: dict[str, Any]) -> None:
+def test_the_last_event_of_the_streams_is_an_answer(components: dict[str, Any]) -> None:
     answer = {"$ref": "#/components/schemas/AnswerRecord"}
     final = events((EXAMPLES / "answer_stream.txt").read_text("utf-8"))[-1]
     assert final[0] == "final"
-    check(final[1], answer, description)
+    check(final[1], answer, components)
     *_, last, done = data((EXAMPLES / "chat_stream.txt").read_text("utf-8"))
     assert done == "[DONE]"
     for chat in (json.loads(last), json.loads((EXAMPLES / "chat.json").read_text("utf-8"))):
-        check(chat["srrag"], answer, description)
+        check(chat["srrag"], answer, components)
 
 
 def paths(value: Any, at: str = "") -> set[str]:
