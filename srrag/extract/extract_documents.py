@@ -136,15 +136,13 @@ class ExtractDocuments(LLMStep):
                 now = list(first.values())[::-1]
                 answers = asked.answer(batch, now)
                 done += zip(now, answers, strict=True)
-                for prompt, answer in zip(now, answers, strict=True):
-                    known[prompt.row] |= self._known(documents[prompt.row], prompt, answer)
-                waiting = [
-                    self._with_table(prompt, known[prompt.row])
-                    for prompt in waiting
-                    if prompt is not first[prompt.row]
-                ]
+                waiting = [each for each in waiting if each is not first[each.row]]
+                if not isinstance(self.engine, Rules):  # the rules count anew in each block
+                    for prompt, answer in zip(now, answers, strict=True):
+                        known[prompt.row] |= self._known(documents[prompt.row], prompt, answer)
+                    waiting = [self._with_table(each, known[each.row]) for each in waiting]
             done.sort(key=lambda pair: (pair[0].row, _number(pair[0])))
-            return self.parse(batch, [p for p, _ in done], [answer for _, answer in done])
+            return self._parsed(documents, [p for p, _ in done], [answer for _, answer in done])
 
         return run
 
@@ -184,7 +182,14 @@ class ExtractDocuments(LLMStep):
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Check every line against the schema and the text; returns a row a block."""
-        documents = self._documents(batch)
+        return self._parsed(self._documents(batch), prompts, completions)
+
+    def _parsed(
+        self,
+        documents: Mapping[int, _Document],
+        prompts: Sequence[Prompt],
+        completions: Sequence[Completion],
+    ) -> pa.Table:
         rows = [
             self._row(documents[prompt.row], prompt, completion)
             for prompt, completion in zip(prompts, completions, strict=True)
@@ -237,11 +242,8 @@ class ExtractDocuments(LLMStep):
         ]
 
     def _with_table(self, prompt: Prompt, known: Mapping[int, EntityLine]) -> Prompt:
-        """The prompt with entities of earlier blocks in front, as many as it may hold.
-
-        The rules count anew in each block, so they get none.
-        """
-        if not known or isinstance(self.engine, Rules):
+        """The prompt with entities of earlier blocks in front, as many as it may hold."""
+        if not known:
             return prompt
         document = prompt.user[prompt.user.index("<document>") :]
         text = document.casefold()
