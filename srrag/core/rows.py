@@ -43,10 +43,10 @@ def filled(batch: pa.Table, schema: pa.Schema, made: Mapping[int, Mapping[str, A
 
 def with_columns(batch: pa.Table, columns: pa.Table) -> pa.Table:
     """Return the batch with these columns added; they replace columns of the same name."""
-    kept = [name for name in batch.column_names if name not in columns.column_names]
-    fields = [batch.schema.field(name) for name in kept] + list(columns.schema)
-    arrays = [batch.column(name) for name in kept] + columns.columns
-    return pa.table(arrays, schema=pa.schema(fields))
+    new = {*columns.column_names}
+    kept = batch.select([name for name in batch.column_names if name not in new])
+    schema = pa.schema([*kept.schema, *columns.schema])
+    return pa.table([*kept.columns, *columns.columns], schema=schema)
 
 
 def with_rejects(batch: pa.Table, stage: str, faults: Mapping[int, Sequence[Fault]]) -> pa.Table:
