@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -11,6 +12,9 @@ from srrag.config.places import JOBS
 
 def main() -> int:
     """Run a job by name; exit 0 done, 1 failed, 2 wrong usage."""
+    for stream in (sys.stdout, sys.stderr):  # a console that lacks a letter shows its number
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code: int = importlib.import_module(f"{JOBS}.cli").main()
         sys.stdout.flush()

@@ -81,7 +81,8 @@ def launch(
         if text := closing(name, config, summary):
             say(text)
     elif not own_stdout:
-        print(json.dumps(summary, ensure_ascii=False, allow_nan=False), flush=True)
+        narrow = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+        print(json.dumps(summary, ensure_ascii=narrow, allow_nan=False), flush=True)
     return DONE if summary.get("ok", True) else FAILED
 
 

@@ -60,6 +60,8 @@ def _character_map() -> dict[int, str | None]:
     invisible = (0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F))
     table.update(dict.fromkeys(invisible))
     table.update(dict.fromkeys((*range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC))))
+    letters = range(0x1D400, 0x1D800)  # of formulas, as in "20 \U0001d707g"
+    table.update({code: unicodedata.normalize("NFKC", chr(code)) for code in letters})
     table.update(dict.fromkeys(range(0xD800, 0xE000)))  # lone surrogates cannot be stored
     return table
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+_BEASTS = (
+    r"rats|mice|lambs|sheep|piglets|pigs|dogs|rabbits|horses|swine|monkeys|zebrafish|broilers"
+    r"|hamsters|drosophila"
+)
 _ANIMALS = (
-    r"rats?|mice|mouse|murine|lambs?|sheep|ovine|piglets?|pigs?|porcine|dogs?|canine|rabbits?"
-    r"|horses?"
-    r"|equine|swine|monkeys?|zebrafish|broilers?|calves|hamsters?|guinea pigs?|drosophila"
+    rf"{_BEASTS}|rat|mouse|murine|lamb|ovine|piglet|pig|porcine|dog|canine|rabbit|horse|equine"
+    r"|monkey|broiler|calves|hamster"
 )
 _TOPIC = (  # papers about guidelines are not guidelines
     r"adheren\w+|complian\w+|implement\w+|impact|effect\w*|awareness|knowledge|barriers?|apprais\w+"
-    r"|quality of|according to|based on|concordan\w+|use of|uptake|attitudes?|perce\w+|review of"
-    r"|compar\w+|evaluat\w+|validat\w+|trial|survey|cohort|cost\w*"
+    r"|quality of|according to|based on|concordan\w+|(?<!the )use of|uptake|attitudes?|perce\w+"
+    r"|(?:re|over)view of|compar\w+|evaluat(?:ed|ing)|(?<!the )evaluation of|validat\w+"
+    r"|trial|survey|cohort|cost\w*|reporting"
 )
 _NOT_NON = r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
 
@@ -48,21 +52,29 @@ RULES: tuple[Rule, ...] = (
         r"|\bin vitro\b(?! (?:fertili|matur))",
     ),
     _rule(
+        "animal_methods",
+        "E",
+        "methods",
+        rf"\b(?:{_BEASTS}) (?:were|was|weighing)\b|\brandom\w+[^.]{{0,80}}\b(?:{_ANIMALS}) model\b"
+        r"|\banimal study\b",
+    ),
+    _rule(
         "guideline_title",
         "A",
         "title",
-        rf"\A(?!.*\b(?:{_TOPIC})\b).*?\b(?:(?:clinical|practice|treatment|management"
-        rf"|evidence-based)"
-        r" guidelines?|guidelines? (?:for|on|of|from)|(?:consensus|position) (?:statement"
-        r"|report|paper"
-        r"|stand|guidelines?|recommendations?|document)s?|expert consensus|delphi consensus"
-        r"|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b)",
+        rf"\A(?!.*\b(?:{_TOPIC})\b|.*\?|(?:[\w-]+ )?guidelines:)"
+        r".*?\b(?:(?:clinical|practice|treatment|management|evidence-based) guidelines?"
+        r"|guidelines? (?:for|on|of|from)|(?:consensus|position|scientific|recommendation)"
+        r" (?:statement|report|paper|stand|guidelines?|recommendations?|document)s?"
+        r"|expert consensus|delphi consensus|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b"
+        r"|(?-i:[A-Z][A-Z/-]+[A-Z]) (?:recommendations|guidelines?|guidance)\b)",
     ),
     _rule(
         "protocol_title",
         "E",
         "title",
-        r"\b(?:study|trial|review) protocols?\b|[:.–-] (?:an? )?protocol\b|^protocol\s?:"
+        r"\b(?:study|trial|review) protocols?\b|\bstatistical analysis plan\b"
+        r"|[:.–-] (?:an? )?protocol\b|^protocol\s?:"
         r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w()-]+ ){0,10}(?:trial|study|review)\b"
         r"|\bdesign and rationale\b|\brationale and (?:study )?design\b",
     ),
@@ -78,9 +90,11 @@ RULES: tuple[Rule, ...] = (
         "review_title",
         "B",
         "title",
+        r"(?<!how to write a )(?<!reporting )"
         r"\b(?:systematic(?:ally)? (?:\w+ )?review\w*|systematic literature review"
         r"|meta-?analys[ie]s"
-        r"|meta-analytic\w*|meta-?regression|individual (?:patient|participant)[- ](?:level )?data"
+        r"|meta-analytic\w*|meta-?regression"
+        r"|(?<!based on )individual (?:patient|participant)[- ](?:level )?data"
         r"|cochrane review|umbrella review"
         r"|(?:review|overview) of (?:systematic reviews|randomi[sz]ed))",
     ),
@@ -88,13 +102,28 @@ RULES: tuple[Rule, ...] = (
         "quasi_experiment",
         "D",
         "title",
-        r"\b(?:quasi-?experiment\w*|non-?randomi[sz]ed|historical(?:ly)? control\w*)",
+        r"\b(?:quasi-?experiment\w*|non-?randomi[sz]ed|historical(?:ly)? control\w*"
+        r"|trial emulation|emulat\w+ (?:[\w-]+ ){0,4}trial)\b",
+    ),
+    _rule(
+        "design_subtitle",
+        "E",
+        "title",
+        r"[:.?-] (?:an? )?(?:(?!random)[\w-]+,? ){0,2}"
+        r"(?:cross-sectional|case-control|qualitative) (?:study|analysis|survey)\b(?! and\b)",
+    ),
+    _rule(
+        "cross_section_methods",
+        "E",
+        "methods",
+        r"\b(?:this|an?) (?:[\w-]+ )?cross-sectional (?:study|analysis) (?:was|of|with|within)\b",
     ),
     _rule(
         "trial_title",
         "C",
         "title",
-        _NOT_NON + r"\b(?:randomi[sz]ed|randomi[sz]ation|rct)\b(?! controlled trials\b)"
+        _NOT_NON
+        + r"\b(?:randomi[sz]ed|randomi[sz]ation|rct)\b(?! (?:controlled |clinical )?trials\b)"
         r"|\b(?:double|single|triple)-?(?: )?(?:blind|masked)|\bplacebo-? ?controlled\b"
         r"|\bcross-? ?over (?:trial|study|design)\b",
     ),
@@ -136,7 +165,7 @@ RULES: tuple[Rule, ...] = (
         "observational_study",
         "D",
         "methods",
-        r"\bretrospective (?:chart |case )?review\b"
+        r"\bretrospective (?:chart |case )?review\b|\bemulat\w+ (?:[\w-]+ ){0,4}trial\b"
         r"|\bobservational,? (?![\w, ]{0,12}cross-section)(?:[\w-]+,? ){0,2}(?:study|cohort)\b",
     ),
     _rule(
@@ -166,13 +195,16 @@ RULES: tuple[Rule, ...] = (
         "E",
         "title",
         r"\b(?:case reports?|case series|a case of|cross-sectional|case-control|qualitative"
-        r"|narrative review|literature review|scoping review|editorial|questionnaire|survey)\b",
+        r"|narrative review|literature review|scoping review|editorial|questionnaire"
+        r"|(?<!follow-up )survey)\b",
     ),
     _rule(
         "cohort_title",
         "D",
         "title",
-        r"\b(?:cohort|prospective|longitudinal|follow-?up) ?(?:study|analysis)\b",
+        r"\b(?:cohort|prospective|longitudinal|follow-?up|registry(?:-based)?)"
+        r" ?(?:study|analysis)\b"
+        r"|\bprospective cohort\b",
     ),
     _rule(
         "observational_methods",
@@ -188,10 +220,13 @@ RULES: tuple[Rule, ...] = (
         "cohort_methods",
         "D",
         "methods",
-        r"\b(?:cohort|prospective(?:ly)?|retrospective(?:ly)?|longitudinal(?:ly)?|registry"
+        r"\b(?:cohort|prospective(?:ly)?|retrospective(?:ly)?|registry"
+        r"|(?<!and )longitudinal(?:ly)?(?! and\b| axis| section)"  # of a vein, or of a study
         r"|follow(?:ed)?-? ?up (?:study|for|of|period)|chart review"
         r"|(?:followed|traced) (?:[\w-]+ ){0,4}(?:years?|months?)"
-        r"|medical records? (?:were|was|of)|consecutive (?:patients|cases))\b",
+        r"|(?:charts?|medical records?) (?:were|was|of)|consecutive (?:patients|cases))\b"
+        r"|\b(?:patients|women|men|children|cases)\b[^.]{0,120}\b(?:between|from) [^.]{0,20}"
+        r"(?:19|20)\d\d (?:and|to|through) [^.]{0,20}(?:19|20)\d\d\b",
     ),
     _rule(
         "survey_methods", "E", "methods", r"\b(?:questionnaires?|surveys?|surveyed|interview\w*)\b"

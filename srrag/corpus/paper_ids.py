@@ -13,6 +13,7 @@ from srrag.corpus.parsed import Metadata
 _DIGITS = re.compile(r"(?:pmid|pubmed)?[:\s]*0*([1-9]\d{0,8})(?:\.\d{1,2})?\Z", re.IGNORECASE)
 _PMCID = re.compile(r"(?:pmcid[:\s]*)?(?:PMC\s*)?0*([1-9]\d{0,8})(?:\.\d{1,2})?\Z", re.IGNORECASE)
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+")
+_HYPHENS = str.maketrans("\u2010\u2011\u2012\u2013\ufe63", "-----")  # as typesetters print them
 _AROUND = ".,;:'’”*"
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
@@ -34,7 +35,7 @@ def doi_of(told: object) -> str:
 
     A bracket stays where the DOI opens it: Elsevier's hold pairs, as in 10.1016/s0140-6736(05)1.
     """
-    found = _DOI.search(str(told))
+    found = _DOI.search(str(told).translate(_HYPHENS))
     if found is None:
         return ""
     doi = found[0]

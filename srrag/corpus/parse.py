@@ -22,7 +22,7 @@ from srrag.corpus.parse_jats import parse_jats
 from srrag.corpus.parse_pdf import parse_pdf, parse_pdf_docling
 from srrag.corpus.parse_pubmed import parse_pubmed
 from srrag.corpus.parse_text import markdown_parts, parse_markdown, parse_plain
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, plain_metadata
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, check_kept, plain_metadata
 
 _CONTENT = ("text", "title")
 
@@ -142,7 +142,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 
@@ -176,6 +176,7 @@ def _document(row: Mapping[str, Any], parsers: Mapping[str, Parser]) -> dict[str
         text = tidy(parsed.text)
         if not any(char.isalnum() for char in text):
             raise Unparsable("no_text", "nothing is left to index")
+        check_kept(parsed)
     except Unparsable as error:
         detail = f"{row['source']}: {error.detail}"
         return _row(row, reject={"stage": "parse", "reason": error.reason, "detail": detail})

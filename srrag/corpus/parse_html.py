@@ -10,14 +10,17 @@ from typing import Any
 
 import mammoth
 from bs4 import BeautifulSoup, Tag
+from lxml import etree
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from srrag.corpus.encoding import decode
 from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
+from srrag.corpus.safe_xml import local_name, xml_root
 
 _MAX_UNPACKED_BYTES = 200_000_000
+_TEXT_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")
 
 
 def parse_docx(body: bytes) -> Parsed:
@@ -28,6 +31,7 @@ def parse_docx(body: bytes) -> Parsed:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as packed:
             unpacked = sum(item.file_size for item in packed.infolist())
+            words = _words(packed) if unpacked <= _MAX_UNPACKED_BYTES else 0
     except (zipfile.BadZipFile, ValueError) as error:
         raise Unparsable("broken_docx", str(error)) from error
     if unpacked > _MAX_UNPACKED_BYTES:
@@ -39,10 +43,32 @@ def parse_docx(body: bytes) -> Parsed:
         detail = (str(error).splitlines() or [""])[0]
         raise Unparsable("broken_docx", f"{type(error).__name__} {detail}".strip()) from error
     parsed = parse_html(f"<html><body>{page}</body></html>".encode())
-    return Parsed(parsed.title, parsed.text, {**parsed.metadata, "encoding": "docx"})
+    left_out = max(0, words - count_words(f"{parsed.title} {parsed.text}"))
+    counted: Metadata = {"words_left_out": left_out} if left_out else {}
+    return Parsed(parsed.title, parsed.text, {**parsed.metadata, **counted, "encoding": "docx"})
 
 
-_NOISE = "script, style, template, noscript, iframe, svg, nav, header, footer, aside, form, button"
+def _words(packed: zipfile.ZipFile) -> int:
+    """The words of a file with those of its text boxes, notes and formulas.
+
+    Raises Unparsable where its XML is broken.
+    """
+    parts = [name for name in _TEXT_PARTS if name in packed.namelist()]
+    return sum(count_words(_text(xml_root(packed.read(name)))) for name in parts)
+
+
+def _text(node: etree._Element) -> str:
+    """All text, once: not what was moved away, nor a shape as older programs draw it."""
+    if local_name(node) in ("Fallback", "moveFrom"):
+        return ""
+    if local_name(node) == "t":
+        return node.text or ""
+    within = "".join(map(_text, node))
+    return f"\n{within}\n" if local_name(node) == "p" else within
+
+
+_NO_TEXT = "script, style, template, noscript, iframe, svg"
+_NOISE = "nav, header, footer, aside, form, button"
 _MAX_DEPTH = 200
 _HEAD_BYTES = 2_048
 _MAX_ROWS, _MAX_COLUMNS = 5_000, 100
@@ -50,7 +76,7 @@ _CHARSET = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})"""
 # Elements that must be closed; others may stay open, so they do not count as nesting.
 _NESTING = re.compile(
     r"<(/?)(?:div|span|section|article|main|table|ul|ol|dl|blockquote|font|center|details|pre"
-    r"|b|i|u|a|em|strong|small|big|sub|sup|code|object|svg|g)\b",
+    r"|b|i|u|a|em|strong|small|big|sub|sup|code|object|(?:svg|g)(?![^<>]*/>))\b",
     re.IGNORECASE,
 )
 # In XHTML any element may close itself; read as HTML it would hold all that follows.
@@ -60,10 +86,12 @@ _CLOSED = re.compile(
     re.IGNORECASE,
 )
 _META = {
+    "citation_title": "title",
     "citation_pmid": "pmid",
     "citation_doi": "doi",
     "citation_journal_title": "journal",
 }
+_DATES = ("citation_publication_date", "citation_date", "citation_online_date", "citation_year")
 _DIGIT_END = re.compile(r"[\d)]\s*\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
 
@@ -87,7 +115,7 @@ _TO_MARKDOWN = _Converter(
 
 
 def parse_html(body: bytes) -> Parsed:
-    """Parse a page; scripts, navigation, page header and footer are left out.
+    """Parse a page; scripts, navigation, page header and footer are left out, and counted.
 
     Raises Unparsable("too_deep") for nesting deeper than any readable page has.
     """
@@ -100,8 +128,12 @@ def parse_html(body: bytes) -> Parsed:
     metadata: Metadata = {"encoding": encoding, **_metadata(tree)}
     shown = tree.css_first("title")
     page_title = shown.text(strip=True) if shown is not None else ""
-    for node in tree.css(_NOISE):
+    for node in reversed(tree.css(_NO_TEXT)):
         node.decompose()
+    words = count_words(_shown(tree.body))
+    for node in reversed(tree.css(_NOISE)):
+        if _is_noise(node, words):
+            node.decompose()
     content = _content(tree)
     if content is None or not content.html:
         raise Unparsable("no_text", "the page has no body")
@@ -112,10 +144,24 @@ def parse_html(body: bytes) -> Parsed:
     except RecursionError as error:
         raise Unparsable("too_deep", "the elements are nested too deeply") from error
     parsed = markdown_parts(markdown, metadata)
-    whole = tree.body.text(separator=" ") if tree.body is not None else ""
-    if (left_out := len(whole.split()) - len(markdown.split())) > 0:
+    kept = min(count_words(_shown(content)), count_words(markdown))  # cells that span are repeated
+    if (left_out := words - kept) > 0:
         parsed.metadata["words_left_out"] = left_out
     return Parsed(parsed.title or page_title, parsed.text, parsed.metadata)
+
+
+def _shown(node: LexborNode | None) -> str:
+    return "" if node is None else node.text(separator=" ")
+
+
+def _is_noise(node: LexborNode, words: int) -> bool:
+    """Whether an element stands beside the text of a page of so many words."""
+    within = node.parent
+    while node.tag == "header" and within is not None:
+        if within.tag in ("main", "article"):
+            return False  # the head of the text
+        within = within.parent
+    return node.tag != "form" or 2 * count_words(_shown(node)) < words  # or all of it is a form
 
 
 def _content(tree: LexborHTMLParser) -> LexborNode | None:
@@ -181,6 +227,8 @@ def _metadata(tree: LexborHTMLParser) -> Metadata:
         content = (node.attributes.get("content") or "").strip()
         if name in _META and content:
             metadata[_META[name]] = content
-        elif name in ("citation_publication_date", "citation_date") and (year := year_of(content)):
+        elif name in _DATES and (year := year_of(content)):
             metadata["year"] = year
+    if "title" in metadata and (body := LexborHTMLParser(str(metadata["title"])).body):
+        metadata["title"] = body.text()  # some hold tags
     return metadata

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from srrag.corpus.inline_xml import TableCell, inline_text, markdown, span_of, words_of
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, year_of
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
 from srrag.corpus.safe_xml import local_name, xml_root
 
 _MAX_LEVEL = 6
@@ -18,6 +18,10 @@ _LEFT_OUT = frozenset([
     "response", "front-stub", "processing-meta", "index", "toc",
 ])  # fmt: skip
 """What is no text of the article; all else is read, and the words of these are counted."""
+_NOTES = frozenset(["fn"])
+_TEXT = ("body", "floats-group", "back", "floats-wrap")
+_PARTS = frozenset(["", "front", "front-stub", "sub-article", *_TEXT])
+"""Parts of an article that are read; those of a publisher's own kind are counted."""
 _OTHER_ABSTRACTS = frozenset(["toc", "teaser", "short", "graphical", "web-summary", "video"])
 _LETTERS = ("decision-letter", "reply", "reviewer-report", "editor-report", "author-comment")
 """Articles within an article that are no part of it, but letters on it."""
@@ -58,7 +62,7 @@ def parse_jats(body: bytes) -> Parsed:
     dropped: list[str] = []
     parts = [part for part in _parts(article, dropped) if part]
     metadata = _metadata(article)
-    if words := sum(len(text.split()) for text in dropped):
+    if words := sum(map(count_words, dropped)):
         metadata["words_left_out"] = words
     return Parsed(_title(article), "\n\n".join(parts), metadata)
 
@@ -92,16 +96,19 @@ def _parts(article: etree._Element, dropped: list[str]) -> Iterator[str]:
             said = "" if title is None else inline_text(title)
             yield f"## {said or 'Abstract'}"
             yield from _blocks(abstract, 3, dropped, titled=False)
-    for name in ("body", "floats-group", "back", "floats-wrap"):
+    for name in _TEXT:
         for part in article.iterfind(f"./{{*}}{name}"):
             yield from _blocks(part, 2, dropped, titled=False)
+    for other in article:
+        if local_name(other) not in _PARTS:
+            dropped.append(words_of(other))
     for inner in article.iterfind("./{*}sub-article"):
         if (inner.get("article-type") or "").lower() in _LETTERS:
             dropped.append(words_of(inner))
             continue
         title = inner.find("./{*}front-stub//{*}article-title")
         if title is not None:
-            yield f"## {inline_text(title, skip=frozenset(['fn']))}"
+            yield f"## {inline_text(title, skip=_NOTES)}"
         yield from _parts(inner, dropped)
 
 
@@ -215,12 +222,18 @@ def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
 
 
 def _title(article: etree._Element) -> str:
-    node = article.find("./{*}front/{*}article-meta/{*}title-group/{*}article-title")
+    """The title with its subtitle, which often tells the design."""
+    group = "./{*}front/{*}article-meta/{*}title-group/{*}"
+    node, more = article.find(f"{group}article-title"), article.find(f"{group}subtitle")
     if node is None and article.find("./{*}front") is None:  # of a publisher's own kind
         heads = (child for child in article if local_name(child) not in ("body", "back", "tail"))
         titles = (each for head in heads for each in head.iter("{*}article-title", "{*}title"))
         node = next(titles, None)
-    return "" if node is None else inline_text(node, skip=frozenset(["fn"]))
+    parts = (inline_text(each, skip=_NOTES) for each in (node, more) if each is not None)
+    title, _, subtitle = "\n".join(parts).partition("\n")
+    if not subtitle or subtitle in title:
+        return title
+    return f"{title} {subtitle}" if title.endswith((":", "?", ".")) else f"{title}: {subtitle}"
 
 
 def _metadata(article: etree._Element) -> Metadata:

@@ -15,8 +15,9 @@ from typing import Any
 from srrag.corpus.boilerplate import page_furniture
 from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable
-from srrag.corpus.pdf_lines import PdfLine
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words
+from srrag.corpus.pdf_fonts import UNKNOWN
+from srrag.corpus.pdf_lines import SCAN, PdfLine, read_pages
 
 _LARGER = 1.15
 _MAX_HEADING_CHARS = 120
@@ -38,6 +39,10 @@ _LABELS = frozenset(
     }
 )
 """Lines beside a title that say nothing of the paper, without blanks (some are spaced out)."""
+_JOURNAL = re.compile(
+    r"(?:the )?(?:\w+ ){0,4}(?:journal|annals|archives)(?: (?:of|for)(?: [\w&]+){1,7})?",
+    re.IGNORECASE,
+)
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
 _ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
@@ -57,8 +62,11 @@ _REFERENCES = re.compile(
 
 _YEAR = r"\b((?:19|20)\d\d)\b"
 _PRINTED_YEAR = re.compile(
-    rf"(?:©|\(c\)|copyright|\bvolume)\D{{0,20}}{_YEAR}|(?:^|[;|]\s?)published\b[^.;]{{0,24}}?{_YEAR}"
-    rf"|{_YEAR}\W{{1,3}}\d{{1,4}}(?:\s?\(\w+\))?:\s?\w?\d",
+    rf"(?:©|\(c\)|copyright|author\(s\)|\bvolume)\D{{0,20}}{_YEAR}"
+    rf"|(?:^|[,;|]\s?)published\b[^.;]{{0,24}}?{_YEAR}"
+    rf"|{_YEAR}(?:\s[a-z]{{3,9}})?\W{{1,3}}\d{{1,4}}"
+    r"(?:(?:\s?\(\w+\))?:|,?\s?\([\w, -]{1,16}\)),?\s?\w?\d"
+    rf"|\d[–-]\d{{1,4}},\s[a-z]{{3,9}}\s{_YEAR}",
     re.IGNORECASE,
 )
 """The year of a paper as its first page prints it: © 2015, Published 8 May 2014, 2015, 16:2."""
@@ -152,7 +160,8 @@ def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
 
 def _is_name(text: str) -> bool:
     words = text.casefold().split()
-    return len(words) < 5 and (len(words) < 2 or len({*words}) < len(words))
+    twice = len(words) < 2 or len({*words}) < len(words)
+    return (len(words) < 5 and twice) or _JOURNAL.fullmatch(text) is not None
 
 
 def _is_label(line: str) -> bool:
@@ -264,6 +273,8 @@ _MAX_FILE_BYTES = 50_000_000
 _WRAPPED = re.compile(r"(10\.\d{4,9}/\S*[./-])\s(?=\d{5})")
 """A DOI that goes on in the next line; a year would have four digits."""
 _FIRST_CHARS = 8_000
+_WORDS_OF_A_PAGE = 300
+"""Supposed of a page without text, so that the cover of a scan does not pass for the paper."""
 
 
 def parse_pdf(body: bytes) -> Parsed:
@@ -271,15 +282,20 @@ def parse_pdf(body: bytes) -> Parsed:
 
     Raises Unparsable: "broken_pdf", "encrypted_pdf", or "no_text_layer" for a scan.
     """
-    from srrag.corpus.parse_pdf import printed_year, to_markdown
-    from srrag.corpus.pdf_lines import read_pages  # a question never needs the parser
-
     _check(body)
     pages = read_pages(body)
     title, text = to_markdown(pages)
     metadata: Metadata = {"encoding": "pdf"}
     if empty := sum(not page for page in pages):
         metadata["pages_without_text"] = empty
+    words = sum(count_words(line.text) for page in pages for line in page)
+    kept = count_words(f"{title} {text}")
+    if 10 * kept < _WORDS_OF_A_PAGE * empty:
+        raise Unparsable("no_text_layer", f"{empty} of {len(pages)} pages without text{SCAN}")
+    if marks := text.count(UNKNOWN):
+        metadata["signs_not_read"] = marks
+    if words > kept:
+        metadata["words_left_out"] = words - kept
     if year := printed_year(pages[0]):
         metadata["year"] = year
     printed = " ".join(line.text for page in pages[:2] for line in page)

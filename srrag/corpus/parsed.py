@@ -11,6 +11,8 @@ from srrag.core.errors import SrragError
 
 Metadata = dict[str, str | int | list[str]]
 
+_WORD = re.compile(r"[^\W_]+")
+_LEAST_KEPT = 0.1
 _YEAR = re.compile(r"(?<!\d)(1[89]\d\d|20\d\d)(?!\d)")
 _MAX_VALUE_CHARS = 2_000
 _MAX_ITEMS = 500
@@ -42,7 +44,8 @@ class Unparsable(SrragError):
 class Parsed:
     """Text in Markdown shape, not yet tidied, with its title and metadata.
 
-    `text` leaves out the title. Metadata values are strings, integers and lists of strings.
+    `text` leaves out the title. Metadata values are strings, integers and lists of strings;
+    `words_left_out` is what the source holds beside the text.
     """
 
     title: str
@@ -69,6 +72,19 @@ def plain_metadata(record: Mapping[object, object]) -> Metadata:
         elif (text := _scalar(value)) is not None:
             plain[_NAMES.get(name, name)] = text
     return plain
+
+
+def count_words(text: str) -> int:
+    """The number of words and numbers in a text; marks of tables and headings are none."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def check_kept(parsed: Parsed) -> None:
+    """Raise Unparsable("mostly_left_out") where less than a tenth of the source is in the text."""
+    kept = count_words(f"{parsed.title} {parsed.text}")
+    left_out = parsed.metadata.get("words_left_out", 0)
+    if isinstance(left_out, int) and kept < _LEAST_KEPT * (kept + left_out):
+        raise Unparsable("mostly_left_out", f"{kept:,} of {kept + left_out:,} words could be read")
 
 
 def year_of(value: object) -> int:

@@ -25,17 +25,18 @@ from pdfminer.layout import (
     LTTextLine,
 )
 from pdfminer.pdfdocument import PDFPasswordIncorrect
-from pdfminer.pdfinterp import PDFPageInterpreter, PDFResourceManager
+from pdfminer.pdfinterp import PDFPageInterpreter
 from pdfminer.pdfpage import PDFPage
 
 from srrag.corpus.parsed import Unparsable
+from srrag.corpus.pdf_fonts import UNKNOWN, SymbolFonts, mend_micro
 
 logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of colours, once a figure
 
 MAX_PAGES = 1_000
+SCAN = ": a scan; stages.parsed.run.pdf=docling reads it"
 _LAYOUT = LAParams(char_margin=1.5)
 """Gaps of more character widths than this split a line: less than any gutter between columns."""
-_UNKNOWN = "\ufffd"
 _GLYPH = re.compile(r"\(cid:\d+\)")
 """A glyph of which the font does not tell the character; in its place a mark stays to be seen."""
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -95,16 +96,15 @@ def read_pages(body: bytes) -> list[list[PdfLine]]:
     text = "".join(line.text for page in pages for line in page)
     if not any(char.isalnum() for char in text):
         images = sum(image for _, image in read)
-        detail = f"{len(read)} pages without text, {images} with images"
-        detail += ": a scan; stages.parsed.run.pdf=docling reads it"
+        detail = f"{len(read)} pages without text, {images} with images{SCAN}"
         raise Unparsable("no_text_layer", detail)
-    if 10 * text.count(_UNKNOWN) > len(text.split()):
+    if 10 * text.count(UNKNOWN) > len(text.split()):
         raise Unparsable("no_text_layer", "its fonts map to no characters")
     return pages
 
 
 def _layouts_of(body: bytes) -> Iterator[LTPage]:
-    resources = PDFResourceManager()
+    resources = SymbolFonts()
     device = PDFPageAggregator(resources, laparams=None)
     interpreter = PDFPageInterpreter(resources, device)
     for page in PDFPage.get_pages(io.BytesIO(body), maxpages=MAX_PAGES):
@@ -119,6 +119,7 @@ def lines_of(page: LTPage) -> list[PdfLine]:
     """
     own = list(_chars(page, figures=False))
     every = list(_chars(page, figures=True))
+    mend_micro(every)
     inner = every[len(own) :]
     if len(inner) > _MOSTLY * len(own):
         own, inner = every, []
@@ -329,7 +330,7 @@ def _line(line: LTTextLine) -> PdfLine | None:
     told = line.get_text()
     if _is_right_to_left(told) and chars[0].x0 < chars[-1].x0:
         told = _logical([item.get_text() for item in line if isinstance(item, LTText)])
-    text = " ".join(_GLYPH.sub(_UNKNOWN, told).split())
+    text = " ".join(_GLYPH.sub(UNKNOWN, told).split())
     if not text or not chars:
         return None
     size = Counter(round(2 * char.size) / 2 for char in chars).most_common(1)[0][0]

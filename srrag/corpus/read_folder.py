@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import posixpath
 import re
 import stat
 import tarfile
@@ -79,8 +81,9 @@ def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:
                     yield entry.name, stream
     elif name.endswith(".epub"):
         with zipfile.ZipFile(file) as archive:
-            for chapter in _chapters(archive):
-                with archive.open(chapter) as stream:
+            held = {*archive.namelist()}
+            for chapter in _chapters(archive):  # one that is not there is an empty page
+                with archive.open(chapter) if chapter in held else io.BytesIO() as stream:
                     yield chapter, stream
     elif name.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
@@ -105,9 +108,8 @@ def _chapters(book: zipfile.ZipFile) -> Iterator[str]:
     for item in root.iterfind(".//{*}spine/{*}itemref[@idref]"):
         node = files.get(item.get("idref"))
         if node is not None and "nav" not in (node.get("properties") or "").split():
-            path = str(PurePosixPath(package).parent / unquote(str(node.get("href"))))
-            if path in book.namelist():
-                yield path
+            place = PurePosixPath(package).parent / unquote(str(node.get("href")))
+            yield posixpath.normpath(place)
 
 
 FORMATS = {

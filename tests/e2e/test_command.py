@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,7 @@ import pytest
 
 from jobs import JOBS
 from jobs.cli import main
+from srrag.config.run_job import launch
 from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import ended, start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag
@@ -68,6 +71,24 @@ def test_a_reader_that_has_gone_is_no_fault() -> None:
         text=True, cwd=REPOSITORY,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_console_without_a_letter_shows_its_number(tmp_path: Path) -> None:
+    shown = {**os.environ, "PYTHONIOENCODING": "cp1252:strict"}
+    done = subprocess.run(
+        [sys.executable, "-m", "srrag", "status", f"root={tmp_path}/≤5μg"], capture_output=True,
+        text=True, cwd=REPOSITORY, env=shown, encoding="cp1252",
+    )  # fmt: skip
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert r"/\u22645\u03bcg" in done.stderr
+
+
+def test_a_summary_is_json_on_any_console(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="cp1252"))
+    said = {"answer": "≤5 μg, 20 \U0001d707g"}
+    assert launch("status", lambda config: dict(said), [f"root={tmp_path}"]) == 0
+    assert json.loads(shown.getvalue())["answer"] == said["answer"]
 
 
 def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Path) -> None:

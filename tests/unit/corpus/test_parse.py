@@ -405,7 +405,9 @@ def lines_of(*told: tuple[str, float]) -> list[PdfLine]:
     ]
 
 
-@pytest.mark.parametrize("logo", ["Trials", "Critical Care Critical Care"])
+@pytest.mark.parametrize(
+    "logo", ["Trials", "Critical Care Critical Care", "The Journal of Knees and Hips"]
+)
 def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) -> None:
     title = "Inhaled PGE1 in neonates: two pilot trials"
     page = lines_of(
@@ -429,6 +431,11 @@ def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) ->
         ("© 2014 Dodd et al.; licensee BioMed Central Ltd.", 2014),
         ("Received 26 September 2013; Accepted 18 March 2014; Published 8 May 2014", 2014),
         ("Volume 2014, Article ID 801626, 8 pages", 2014),
+        ("Demonstrations 2017 December, 45(4): 401-408", 2017),
+        ("The Open Demo Journal, 2016, 10, (Suppl-1, M9) 214-226", 2016),
+        ("J. Demo. Nutr., 46, 52–59, January 2010", 2010),
+        ("Received: 12-06-2015, Accepted: 13-10-2015, Published online: 03-12-2016", 2016),
+        ("ª The Author(s) 2018", 2018),
         ("We followed 2015 people from 2009 to 2011; a guideline published in 1998 said so", 0),
         ("between 2009 and 2010, 120: mg", 0),
     ],
@@ -594,6 +601,64 @@ def test_a_scan_is_said_to_be_one() -> None:
     )
 
 
+def set_in(*pieces: tuple[str, str], named: bytes = b"") -> bytes:
+    """A line of pieces, each in a font of its own; `named` is what the file calls Helvetica."""
+    stream = io.BytesIO()
+    canvas, left = Canvas(stream, pageCompression=0), 60.0
+    for font, text in pieces:
+        canvas.setFont(font, 10)
+        canvas.drawString(left, 700, text)
+        left += canvas.stringWidth(text, font, 10)
+    canvas.save()
+    return stream.getvalue().replace(
+        b"/BaseFont /Helvetica", b"/BaseFont " + (named or b"/Helvetica")
+    )
+
+
+@pytest.mark.parametrize(
+    ("sign", "named", "read"),
+    [
+        ("m", b"/AdvPi1   ", "μg"),
+        ("l", b"/AdvPSMP13", "μg"),
+        ("5", b"/AdvP7DA6 ", "= g"),
+        ("6", b"/AdvP7DA6 ", "± g"),
+        ("a", b"/AdvPSMP13", "α g"),
+        ("q", b"/AdvPSMP13", "\ufffd g"),
+        ("m", b"/AnyOther1", "μg"),  # a letter in a font of its own before a unit
+        ("l", b"/AnyOther1", "μg"),
+        ("k", b"/AnyOther1", "k g"),
+    ],
+)
+def test_a_font_of_signs_reads_as_what_it_prints(sign: str, named: bytes, read: str) -> None:
+    pieces = (
+        ("Times-Roman", "Give 20 "),
+        ("Helvetica", sign),
+        ("Times-Roman", f"g a day.{' Then rest.' * 9}"),
+    )
+    row = one("pdf", set_in(*pieces, named=named))
+    assert row["text"].replace(" ", "").partition("Then")[0] == f"Give20{read}aday.".replace(
+        " ", ""
+    )
+    assert row["metadata"].get("signs_not_read", 0) == read.count("\ufffd")
+
+
+@pytest.mark.parametrize("sign", ["μ", "≤", "±", "β"])
+def test_symbol_has_an_encoding_of_its_own(sign: str) -> None:
+    body = set_in(("Times-Roman", "Give "), ("Symbol", sign), ("Times-Roman", " 20 a day."))
+    assert sign in one("pdf", body)["text"]
+
+
+def test_letters_of_words_are_no_signs() -> None:
+    body = set_in(
+        ("Times-Roman", "Give 20 "), ("Helvetica", "mg of salt, 5 m"), ("Times-Roman", "l.")
+    )
+    assert one("pdf", body)["text"].replace(" ", "") == "Give20mgofsalt,5ml."
+
+
+def test_letters_of_formulas_are_plain_letters() -> None:
+    assert one("text", "Give 20 \U0001d707g.")["text"] == "Give 20 μg."
+
+
 @pytest.mark.parametrize("cut", [20, 200, 700])
 def test_a_cut_pdf_costs_itself(cut: int) -> None:
     body = paper_pdf("A title", [("Results", "Pain fell. " * 50)])[:cut]
@@ -620,6 +685,90 @@ def test_a_word_file_keeps_headings_and_tables() -> None:
 @pytest.mark.parametrize("body", [b"", b"PK\x03\x04 no archive", empty_zip()])
 def test_a_broken_word_file_costs_itself(body: bytes) -> None:
     assert reason("docx", body) == "broken_docx"
+
+
+def test_a_page_has_the_title_and_the_year_that_it_gives_to_libraries() -> None:
+    page = (
+        '<head><title>Demo | Full text | Q</title><meta name="citation_title" content="Drug <i>Q</i>'
+        ' in gout"><meta name="citation_online_date" content="2016/02/01"></head><body><p>Flares fell.'
+    )
+    row = one("html", page)
+    assert (row["title"], row["year"], row["text"]) == ("Drug Q in gout", 2016, "Flares fell.")
+
+
+def test_shapes_that_close_themselves_do_not_nest() -> None:
+    assert one("html", "<svg>" + 300 * "<g id='x'/>" + "</svg><p>Flares fell.")["text"]
+
+
+# --- what was left out ---------------------------------------------------------------------
+
+WORDS = "Pain fell by ten millimetres in the trained group. "
+
+
+def with_box(paragraphs: int) -> bytes:
+    """A Word file with text in a box as new programs draw it, and nothing for older ones."""
+    inner = f"<w:p><w:r><w:t>{WORDS}</w:t></w:r></w:p>" * paragraphs
+    shape = f'<b:txbx xmlns:b="box"><w:txbxContent>{inner}</w:txbxContent></b:txbx>'
+    return word_file([("", f"Supplement</w:t></w:r><w:r><w:drawing>{shape}</w:drawing><w:t>")])
+
+
+def with_pages_without_text(text: str, empty: int) -> bytes:
+    stream = io.BytesIO()
+    canvas = Canvas(stream)
+    for number, at in enumerate(range(0, len(text), 90)):
+        canvas.drawString(60, 780 - 14 * number, text[at : at + 90])
+    for _ in range(empty):
+        canvas.showPage()
+        canvas.rect(60, 60, 400, 600)
+    canvas.save()
+    return stream.getvalue()
+
+
+LEFT_OUT = {
+    "html": "<body><article>Read on.</article><nav>{}</nav></body>",
+    "jats": "<article><body><p>Read on.</p></body><back><ack><p>{}</p></ack></back></article>",
+    "jats, of a publisher's own kind": "<article><body><p>Read on.</p></body><sections>{}</sections></article>",
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+def test_a_page_of_which_nearly_nothing_is_kept_is_refused_with_both_counts(kind: str) -> None:
+    format = kind.partition(",")[0]
+    row = one(format, LEFT_OUT[kind].format(WORDS * 3))
+    assert row["reject"]["reason"] == "mostly_left_out"
+    assert row["reject"]["detail"] == "file: 2 of 29 words could be read"
+    kept = one(format, LEFT_OUT[kind].format(WORDS))
+    assert (kept["reject"], kept["metadata"]["words_left_out"]) == (None, 9)
+
+
+def test_text_that_word_draws_in_a_box_is_counted_where_it_cannot_be_read() -> None:
+    assert one("docx", with_box(1))["metadata"]["words_left_out"] == 9
+    assert one("docx", with_box(3))["reject"]["detail"] == "file: 1 of 28 words could be read"
+
+
+def test_the_cover_of_a_scan_is_not_the_paper() -> None:
+    cover = with_pages_without_text("Downloaded by the library.", 8)
+    assert reason("pdf", cover) == "no_text_layer"
+    assert "8 of 9 pages without text: a scan;" in one("pdf", cover)["reject"]["detail"]
+    paper = with_pages_without_text(WORDS * 9, 2)
+    assert one("pdf", paper)["metadata"]["pages_without_text"] == 2
+
+
+def test_lines_that_recur_on_every_page_of_a_pdf_are_counted() -> None:
+    body = paper_pdf("Walking", [("Results", WORDS * 200)])
+    assert one("pdf", body)["metadata"]["words_left_out"] > 0
+
+
+def test_a_page_that_is_one_form_is_read_and_a_form_beside_the_text_is_not() -> None:
+    page = "<body><form>{}</form><p>Search the site.</p></body>"
+    assert "trained group" in one("html", page.format(f"<p>{WORDS * 3}</p>"))["text"]
+    assert "Go" not in one("html", page.format("<button>Go</button>"))["text"]
+
+
+def test_the_head_of_an_article_is_text_and_that_of_a_page_is_not() -> None:
+    page = "<body><header>Our hospital</header><article><header><h1>Knees</h1></header><p>Walk.</p></article></body>"
+    row = one("html", page)
+    assert (row["title"], row["text"]) == ("Knees", "Walk.")
 
 
 # --- plain text and tables -----------------------------------------------------------------

@@ -76,3 +76,17 @@ def test_an_article_of_another_kind_says_so_and_one_with_a_body_keeps_its_title(
     head = b"<article><head><title>Drug Q</title></head>"
     own = head + b"<body><title>Aim</title><p>It is.</p></body></article>"
     assert parse_jats(own).title == "Drug Q"
+
+
+@pytest.mark.parametrize(
+    ("title", "subtitle", "read"),
+    [
+        ("Drug Q", "a randomised trial", "Drug Q: a randomised trial"),
+        ("Does Q help?", "A cohort study", "Does Q help? A cohort study"),
+        ("Drug Q: a trial", "a trial", "Drug Q: a trial"),
+    ],
+)
+def test_a_subtitle_is_a_part_of_the_title(title: str, subtitle: str, read: str) -> None:
+    xml = ARTICLE.format(body="<p>Body.</p>", after="").replace("Drug Q", title)
+    whole = xml.replace("</title-group>", f"<subtitle>{subtitle}</subtitle></title-group>")
+    assert parse_jats(whole.encode()).title == read

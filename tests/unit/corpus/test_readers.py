@@ -9,6 +9,7 @@ import pytest
 
 from srrag.core.ids import content_id
 from srrag.core.schema import RAW
+from srrag.corpus.parse import parse_documents
 from srrag.corpus.parse_html import parse_html
 from srrag.corpus.read_beir import ReadBeir
 from srrag.corpus.read_folder import ReadFolder
@@ -379,21 +380,27 @@ def test_an_epub_is_read_chapter_by_chapter_in_its_order(tmp_path: Path) -> None
     container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
     package = (
         '<package><manifest><item id="nav" href="nav.xhtml" properties="nav"/>'
-        '<item id="b" href="text/b%20two.xhtml"/><item id="a" href="text/a.xhtml"/></manifest>'
-        '<spine><itemref idref="nav"/><itemref idref="b"/><itemref idref="a"/></spine></package>'
+        '<item id="b" href="text/b%20two.xhtml"/><item id="a" href="text/a.xhtml"/>'
+        '<item id="c" href="../OPS/text/./c.xhtml"/><item id="gone" href="gone.xhtml"/></manifest>'
+        '<spine><itemref idref="nav"/><itemref idref="b"/><itemref idref="a"/><itemref idref="c"/>'
+        '<itemref idref="gone"/></spine></package>'
     )
     page = '<?xml version="1.0"?><html><head><title/></head><body><p>{}</p></body></html>'
     with zipfile.ZipFile(tmp_path / "book.epub", "w") as book:
         book.writestr("META-INF/container.xml", container)
         book.writestr("OPS/book.opf", package)
-        for name in ("nav", "text/a", "text/b two"):
+        for name in ("nav", "text/a", "text/b two", "text/c"):
             book.writestr(f"OPS/{name}.xhtml", page.format(f"What {name} says."))
     (tmp_path / "other.epub").write_bytes(b"no book")
     records = list(ReadFolder(path=str(tmp_path)).scan())
     assert [record.source for record in records] == [
         "book.epub/OPS/text/b two.xhtml",
         "book.epub/OPS/text/a.xhtml",
+        "book.epub/OPS/text/c.xhtml",
+        "book.epub/OPS/gone.xhtml",
         "other.epub",
     ]
-    assert records[2].reason == "broken_archive"
+    assert records[4].reason == "broken_archive"
+    (gone,) = parse_documents(raw_table(records[3:4])).to_pylist()
+    assert gone["reject"]["reason"] == "no_text"
     assert "What text/a says." in parse_html(records[1].body).text, "<title/> closes itself"

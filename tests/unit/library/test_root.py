@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,18 @@ def test_an_answer_cites_graded_evidence(root: Root) -> None:
     assert reply.to_arrow().num_rows == 1 and reply.to_arrow()["answer"][0].as_py() == reply.answer
     assert list(reply.to_pandas()["answer"]) == [reply.answer]
     assert reply.json["answer"] == reply.answer
+
+
+def test_a_program_with_an_event_loop_asks_within_it_and_beside_it(root: Root) -> None:
+    async def program() -> list[str]:
+        here = root.ask(CAST, pipeline="bm25")
+        beside = await asyncio.gather(
+            *(asyncio.to_thread(root.ask, each, pipeline="bm25") for each in (CAST, PAIN))
+        )
+        return [reply.answer for reply in (here, *beside)]
+
+    here, beside, other = asyncio.run(program())
+    assert here == beside != other
 
 
 def test_several_questions_are_answered_as_each_alone(root: Root) -> None:
