@@ -7,17 +7,9 @@ rejected the row, and later steps skip it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-
-REJECT = pa.struct(
-    [
-        pa.field("stage", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-    ]
-)
 
 _STRING = pa.string()
 _INT = pa.int32()
@@ -25,10 +17,29 @@ _LONG = pa.int64()
 _FLOAT = pa.float32()
 
 
+_Field: TypeAlias = tuple[str, pa.DataType] | pa.Field
+
+
+def _struct(*fields: _Field) -> pa.StructType:
+    return pa.struct(fields)
+
+
+def _rows(*fields: _Field) -> pa.ListType:
+    return pa.list_(pa.struct(fields))
+
+
+def non_null(*fields: _Field) -> pa.Schema:
+    """Make a schema of non-null columns; a field of pyarrow stands as it is."""
+    made = (pa.field(*each, nullable=False) if isinstance(each, tuple) else each for each in fields)
+    return pa.schema(list(made))
+
+
+REJECT = _struct(("stage", _STRING), ("reason", _STRING), ("detail", _STRING))
+
+
 def relation(*fields: tuple[str, pa.DataType]) -> pa.Schema:
     """Make a schema of non-null columns plus the nullable `reject` struct."""
-    columns = [pa.field(name, kind, nullable=False) for name, kind in fields]
-    return pa.schema([*columns, pa.field("reject", REJECT)])
+    return non_null(*fields).append(pa.field("reject", REJECT))
 
 
 RAW = relation(
@@ -99,37 +110,33 @@ TRIPLES = relation(
 
 # What is told in a stretch of a document: facts as in TRIPLES and findings as in FINDINGS, without
 # ids and places in the corpus; `reason` is "" for what stands.
-FACT = pa.struct(
-    [
-        *(
-            pa.field(name, _STRING)
-            for name in ("kind", "head", "head_type", "relation", "tail", "tail_type")
-        ),
-        pa.field("char_start", _INT),
-        pa.field("char_end", _INT),
-        pa.field("quote", _STRING),
-        pa.field("confidence", _FLOAT),
-        pa.field("reason", _STRING),
-    ]
+FACT = _struct(
+    *(
+        pa.field(name, _STRING)
+        for name in ("kind", "head", "head_type", "relation", "tail", "tail_type")
+    ),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("quote", _STRING),
+    ("confidence", _FLOAT),
+    ("reason", _STRING),
 )
 _STRINGS = pa.list_(_STRING)
-STATED = pa.struct(
-    [
-        pa.field("kind", _STRING),
-        pa.field("interventions", _STRINGS),
-        pa.field("comparators", _STRINGS),
-        pa.field("outcome", _STRING),
-        pa.field("times", _STRINGS),
-        pa.field("people", _STRINGS),
-        pa.field("direction", _STRING),
-        pa.field("effect", _STRING),
-        pa.field("interval", _STRING),
-        pa.field("p", _STRING),
-        pa.field("places", pa.list_(pa.struct([("start", _INT), ("end", _INT)]))),
-        pa.field("quote", _STRING),
-        pa.field("confidence", _FLOAT),
-        pa.field("reason", _STRING),
-    ]
+STATED = _struct(
+    ("kind", _STRING),
+    ("interventions", _STRINGS),
+    ("comparators", _STRINGS),
+    ("outcome", _STRING),
+    ("times", _STRINGS),
+    ("people", _STRINGS),
+    ("direction", _STRING),
+    ("effect", _STRING),
+    ("interval", _STRING),
+    ("p", _STRING),
+    ("places", pa.list_(pa.struct([("start", _INT), ("end", _INT)]))),
+    ("quote", _STRING),
+    ("confidence", _FLOAT),
+    ("reason", _STRING),
 )
 EXTRACTS = relation(
     ("unit_id", _STRING),
@@ -203,21 +210,19 @@ INCIDENCE = relation(
 FINDING_VECTORS = relation(("evidence_id", _STRING), ("vector", pa.binary()))
 
 # The topics that a question's walk leads to, best first.
-TOPICS = pa.list_(
-    pa.struct(
-        [
-            pa.field("topic", _INT),
-            pa.field("text", _STRING),
-            pa.field("visits", _FLOAT),
-            pa.field("score", _FLOAT),
-        ]
-    )
+TOPICS = _rows(
+    ("topic", _INT),
+    ("text", _STRING),
+    ("visits", _FLOAT),
+    ("score", _FLOAT),
 )
 
 # What the topics say on a question, each with its usefulness from 0 to 10 (EbmKG, Eq. 10);
 # `evidence` is the row of the finding that a feature repeats, −1 for none.
-FEATURES = pa.list_(
-    pa.struct([pa.field("text", _STRING), pa.field("score", _FLOAT), pa.field("evidence", _INT)])
+FEATURES = _rows(
+    ("text", _STRING),
+    ("score", _FLOAT),
+    ("evidence", _INT),
 )
 
 # Findings in order of their attention scores (EbmKG, Eq. 9).
@@ -240,71 +245,59 @@ TITLES = relation(
     ("vector", pa.binary()),
 )
 
-REJECTS = pa.schema(
-    [
-        pa.field("stage", pa.string(), nullable=False),
-        pa.field("row_id", pa.string(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-    ]
+REJECTS = non_null(
+    ("stage", pa.string()),
+    ("row_id", pa.string()),
+    ("source", pa.string()),
+    ("reason", pa.string()),
+    ("detail", pa.string()),
 )
 
-MENTION = pa.struct(
-    [
-        pa.field("unit_id", _STRING),
-        pa.field("doc_id", _STRING),
-        pa.field("char_start", _INT),
-        pa.field("char_end", _INT),
-    ]
+MENTION = _struct(
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
 )
 # A mention keeps the values that its row's are chosen from, so that a row can lose a mention.
 ENTITY_MENTION = pa.struct([pa.field("name", _STRING), *MENTION])
 EDGE_MENTION = pa.struct([pa.field("confidence", _FLOAT), *MENTION])
 
-ENTITIES = pa.schema(
-    [
-        pa.field("entity_id", _STRING, nullable=False),
-        pa.field("name", _STRING, nullable=False),
-        pa.field("type", _STRING, nullable=False),
-        pa.field("mentions", pa.list_(ENTITY_MENTION), nullable=False),
-    ]
+ENTITIES = non_null(
+    ("entity_id", _STRING),
+    ("name", _STRING),
+    ("type", _STRING),
+    ("mentions", pa.list_(ENTITY_MENTION)),
 )
 
-EDGES = pa.schema(
-    [
-        pa.field("edge_id", _STRING, nullable=False),
-        pa.field("kind", _STRING, nullable=False),
-        pa.field("head_id", _STRING, nullable=False),
-        pa.field("relation", _STRING, nullable=False),
-        pa.field("tail_id", _STRING, nullable=False),
-        pa.field("confidence", _FLOAT, nullable=False),
-        pa.field("mentions", pa.list_(EDGE_MENTION), nullable=False),
-    ]
+EDGES = non_null(
+    ("edge_id", _STRING),
+    ("kind", _STRING),
+    ("head_id", _STRING),
+    ("relation", _STRING),
+    ("tail_id", _STRING),
+    ("confidence", _FLOAT),
+    ("mentions", pa.list_(EDGE_MENTION)),
 )
 
-COMMUNITIES = pa.schema(
-    [
-        pa.field("entity_id", _STRING, nullable=False),
-        pa.field("community_id", _STRING, nullable=False),
-    ]
+COMMUNITIES = non_null(
+    ("entity_id", _STRING),
+    ("community_id", _STRING),
 )
 
 # The knowledge tree (§4.3 of sr-rag): level 4 communities, 3 keywords, 2 entities and relations,
 # 1 attributes. `ref_id` is the community, entity or edge of the node, `rank` its place
 # among its siblings from 0, `model` who wrote `text` ("" for nobody).
-TREE = pa.schema(
-    [
-        pa.field("node_id", _STRING, nullable=False),
-        pa.field("level", _INT, nullable=False),
-        pa.field("kind", _STRING, nullable=False),
-        pa.field("parent_id", _STRING, nullable=False),
-        pa.field("ref_id", _STRING, nullable=False),
-        pa.field("rank", _INT, nullable=False),
-        pa.field("name", _STRING, nullable=False),
-        pa.field("text", _STRING, nullable=False),
-        pa.field("model", _STRING, nullable=False),
-    ]
+TREE = non_null(
+    ("node_id", _STRING),
+    ("level", _INT),
+    ("kind", _STRING),
+    ("parent_id", _STRING),
+    ("ref_id", _STRING),
+    ("rank", _INT),
+    ("name", _STRING),
+    ("text", _STRING),
+    ("model", _STRING),
 )
 
 PICOT = pa.struct([pa.field(name, _STRING) for name in "PICOT"])
@@ -320,65 +313,51 @@ QUESTIONS = relation(
     ("picot", PICOT),
 )
 
-HIT = pa.struct(
-    [
-        pa.field("unit_id", _STRING),
-        pa.field("score", _FLOAT),
-        pa.field("rank", _INT),
-    ]
+HIT = _struct(
+    ("unit_id", _STRING),
+    ("score", _FLOAT),
+    ("rank", _INT),
 )
 HITS = pa.list_(HIT)
 
 # Parallel to the hits of the graph: the node, edge and community behind each hit, "" for none.
-PATHS = pa.list_(
-    pa.struct(
-        [
-            pa.field("entity_id", _STRING),
-            pa.field("edge_id", _STRING),
-            pa.field("community_id", _STRING),
-        ]
-    )
+PATHS = _rows(
+    ("entity_id", _STRING),
+    ("edge_id", _STRING),
+    ("community_id", _STRING),
 )
 
 EVIDENCE_KINDS = ("window", "document", "bullet", "summary", "finding")
 
 # `kind` is one of EVIDENCE_KINDS. The span counts characters of the document's text, −1 and −1 for
 # a text that is not verbatim.
-EVIDENCE = pa.list_(
-    pa.struct(
-        [
-            pa.field("evidence_id", _STRING),
-            pa.field("kind", _STRING),
-            pa.field("unit_id", _STRING),
-            pa.field("doc_id", _STRING),
-            pa.field("source_id", _STRING),
-            pa.field("pmid", _STRING),
-            pa.field("grade", _STRING),
-            pa.field("title", _STRING),
-            pa.field("section", _STRING),
-            pa.field("year", _INT),
-            pa.field("char_start", _INT),
-            pa.field("char_end", _INT),
-            pa.field("text", _STRING),
-            pa.field("score", _FLOAT),
-            pa.field("standing", _STRING),
-            pa.field("standing_link", _STRING),
-        ]
-    )
+EVIDENCE = _rows(
+    ("evidence_id", _STRING),
+    ("kind", _STRING),
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("source_id", _STRING),
+    ("pmid", _STRING),
+    ("grade", _STRING),
+    ("title", _STRING),
+    ("section", _STRING),
+    ("year", _INT),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("text", _STRING),
+    ("score", _FLOAT),
+    ("standing", _STRING),
+    ("standing_link", _STRING),
 )
 
 # Papers that were found but must not be cited, with their standing.
-LEFT_OUT = pa.list_(
-    pa.struct(
-        [
-            pa.field("doc_id", _STRING),
-            pa.field("source_id", _STRING),
-            pa.field("pmid", _STRING),
-            pa.field("title", _STRING),
-            pa.field("standing", _STRING),
-            pa.field("standing_link", _STRING),
-        ]
-    )
+LEFT_OUT = _rows(
+    ("doc_id", _STRING),
+    ("source_id", _STRING),
+    ("pmid", _STRING),
+    ("title", _STRING),
+    ("standing", _STRING),
+    ("standing_link", _STRING),
 )
 
 # What an answer makes of a question's `options`: the index of one, NO_CHOICE for none.
@@ -389,86 +368,72 @@ NO_CHOICE = -1
 # the nearest paper holds, its title, the evidence (by id) that is on the question, the telling
 # words that each piece of evidence and the rest of its paper lack, and the share of the question's
 # weight that each word carries.
-ANSWERABLE = pa.struct(
-    [
-        pa.field("answers", pa.bool_()),
-        pa.field("lacking", pa.list_(_STRING)),
-        pa.field("near", pa.list_(_STRING)),
-        pa.field("nearest", _STRING),
-        pa.field("on_topic", pa.list_(_STRING)),
-        pa.field(
-            "lacks",
-            pa.list_(
-                pa.struct([pa.field("evidence_id", _STRING), pa.field("words", pa.list_(_STRING))])
-            ),
+ANSWERABLE = _struct(
+    ("answers", pa.bool_()),
+    ("lacking", pa.list_(_STRING)),
+    ("near", pa.list_(_STRING)),
+    ("nearest", _STRING),
+    ("on_topic", pa.list_(_STRING)),
+    (
+        "lacks",
+        _rows(
+            ("evidence_id", _STRING),
+            ("words", pa.list_(_STRING)),
         ),
-        pa.field(
-            "shares",
-            pa.list_(pa.struct([pa.field("word", _STRING), pa.field("share", pa.float64())])),
+    ),
+    (
+        "shares",
+        _rows(
+            ("word", _STRING),
+            ("share", pa.float64()),
         ),
-    ]
+    ),
 )
 
 # The words of a question that name its parts; an empty list is a part that it does not name.
 ANCHORS = pa.struct([pa.field(name, pa.list_(_STRING)) for name in "PICOT"])
 
 # The queries to the graph: `kind` is node, triple or community, `types` names of its schema.
-SUBQUESTIONS = pa.list_(
-    pa.struct(
-        [
-            pa.field("kind", _STRING),
-            pa.field("text", _STRING),
-            pa.field("types", pa.list_(_STRING)),
-        ]
-    )
+SUBQUESTIONS = _rows(
+    ("kind", _STRING),
+    ("text", _STRING),
+    ("types", pa.list_(_STRING)),
 )
 
 # Every find of every search: `round` counts from 1, `score` and `rank` are the channel's own on
 # its track. Channels that do not search the graph leave its ids "".
-FOUND = pa.list_(
-    pa.struct(
-        [
-            pa.field("unit_id", _STRING),
-            pa.field("channel", _STRING),
-            pa.field("track", _STRING),
-            pa.field("round", _INT),
-            pa.field("rank", _INT),
-            pa.field("score", _FLOAT),
-            pa.field("entity_id", _STRING),
-            pa.field("edge_id", _STRING),
-            pa.field("community_id", _STRING),
-        ]
-    )
+FOUND = _rows(
+    ("unit_id", _STRING),
+    ("channel", _STRING),
+    ("track", _STRING),
+    ("round", _INT),
+    ("rank", _INT),
+    ("score", _FLOAT),
+    ("entity_id", _STRING),
+    ("edge_id", _STRING),
+    ("community_id", _STRING),
 )
 
 # The rounds of iterative retrieval: what was searched for, and what was made of it; `fault` says
 # why there was no reflection, "" where there was one or none was due.
-ROUNDS = pa.list_(
-    pa.struct(
-        [
-            pa.field("round", _INT),
-            pa.field("question", _STRING),
-            pa.field("new_windows", _INT),
-            pa.field("reflection", _STRING),
-            pa.field("sufficient", pa.bool_()),
-            pa.field("fault", _STRING),
-        ]
-    )
+ROUNDS = _rows(
+    ("round", _INT),
+    ("question", _STRING),
+    ("new_windows", _INT),
+    ("reflection", _STRING),
+    ("sufficient", pa.bool_()),
+    ("fault", _STRING),
 )
 
 # Stretches of evidence, verbatim, and which parts of the question they state. The span counts
 # characters of the evidence's text.
-SNIPPETS = pa.list_(
-    pa.struct(
-        [
-            pa.field("evidence_id", _STRING),
-            pa.field("text", _STRING),
-            pa.field("char_start", _INT),
-            pa.field("char_end", _INT),
-            pa.field("reason", _STRING),
-            pa.field("parts", pa.list_(_STRING)),
-        ]
-    )
+SNIPPETS = _rows(
+    ("evidence_id", _STRING),
+    ("text", _STRING),
+    ("char_start", _INT),
+    ("char_end", _INT),
+    ("reason", _STRING),
+    ("parts", pa.list_(_STRING)),
 )
 
 # Whether the evidence answers a question: wholly, in part, or not.
@@ -480,25 +445,25 @@ VERDICTS = ("yes", "no", "no difference", "mixed", "unclear", "")
 # The sentences of an answer. `part` is one of PARTS; `places` are the characters of the `text` of
 # the evidence that it rests on, empty where they are unknown.
 PARTS = ("answer", "evidence", "limits")
-PLACE = pa.struct(
-    [pa.field("evidence_id", _STRING), pa.field("start", _INT), pa.field("end", _INT)]
+PLACE = _struct(
+    ("evidence_id", _STRING),
+    ("start", _INT),
+    ("end", _INT),
 )
-SENTENCES = pa.list_(
-    pa.struct(
-        [
-            pa.field("text", _STRING),
-            pa.field("part", _STRING),
-            pa.field("evidence_ids", pa.list_(_STRING)),
-            pa.field("places", pa.list_(PLACE)),
-        ]
-    )
+SENTENCES = _rows(
+    ("text", _STRING),
+    ("part", _STRING),
+    ("evidence_ids", pa.list_(_STRING)),
+    ("places", pa.list_(PLACE)),
 )
 
 # What papers say to a question, by the one that answers it: `kind` is one of FINDING_KINDS, and the
 # span counts characters of the evidence's `text`.
 FINDING_KINDS = ("result", "recommendation", "planned", "background", "method")
-ANSWER_FINDINGS = pa.list_(
-    pa.struct([pa.field("text", _STRING), pa.field("kind", _STRING), *PLACE])
+ANSWER_FINDINGS = _rows(
+    ("text", _STRING),
+    ("kind", _STRING),
+    *PLACE,
 )
 
 # What every answering step writes of a question: `answer` is the text as it is shown, `missing`
@@ -516,26 +481,20 @@ ANSWER = (
 )
 
 # What became of an answer's sentences when they were checked against what they cite.
-SUPPORT = pa.struct(
-    [
-        pa.field("sentences", _INT),
-        pa.field("kept_sentences", _INT),
-        pa.field("repaired_sentences", _INT),
-    ]
+SUPPORT = _struct(
+    ("sentences", _INT),
+    ("kept_sentences", _INT),
+    ("repaired_sentences", _INT),
 )
 
 # The sentences that did not stand as written: `fault` says why (FAULTS of answer.record),
 # `reason` is the judge's own, `repaired` the sentence that stands instead, "" where none does.
-UNSUPPORTED = pa.list_(
-    pa.struct(
-        [
-            pa.field("text", _STRING),
-            pa.field("fault", _STRING),
-            pa.field("evidence_ids", pa.list_(_STRING)),
-            pa.field("reason", _STRING),
-            pa.field("repaired", _STRING),
-        ]
-    )
+UNSUPPORTED = _rows(
+    ("text", _STRING),
+    ("fault", _STRING),
+    ("evidence_ids", pa.list_(_STRING)),
+    ("reason", _STRING),
+    ("repaired", _STRING),
 )
 
 # Statements that an answer has to make; `importance` is vital or okay.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from srrag.core.ontology import Ontology
+from srrag.core.schema import non_null
 from srrag.core.spec import spec
 from srrag.core.step import Build, Place
 from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
@@ -27,22 +28,19 @@ _COLUMNS = (
 _JUDGED = ["char_start", "char_end", "reject"]
 """The columns that show whether a part has such facts; quotes are long and read only then."""
 
-PROPOSALS = pa.schema(
-    [
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("name", pa.string(), nullable=False),
-        pa.field("head_type", pa.string(), nullable=False),
-        pa.field("tail_type", pa.string(), nullable=False),
-        pa.field("windows", pa.int64(), nullable=False),
-        pa.field("documents", pa.int64(), nullable=False),
-        pa.field("confidence", pa.float64(), nullable=False),
-        pa.field("verdict", pa.string(), nullable=False),
-        pa.field(
-            "examples",
-            pa.list_(pa.struct([(name, pa.string()) for name in ("unit_id", "doc_id", "quote")])),
-            nullable=False,
-        ),
-    ]
+PROPOSALS = non_null(
+    ("kind", pa.string()),
+    ("name", pa.string()),
+    ("head_type", pa.string()),
+    ("tail_type", pa.string()),
+    ("windows", pa.int64()),
+    ("documents", pa.int64()),
+    ("confidence", pa.float64()),
+    ("verdict", pa.string()),
+    (
+        "examples",
+        pa.list_(pa.struct([(name, pa.string()) for name in ("unit_id", "doc_id", "quote")])),
+    ),
 )
 
 

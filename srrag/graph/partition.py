@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.core.schema import EDGES, ENTITIES
+from srrag.core.schema import EDGES, ENTITIES, non_null
 from srrag.core.step import ParallelMap
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.graph.grouping import group_ends, group_links
@@ -36,13 +36,7 @@ _GROUP_ROWS = 1 << 16
 _ID_DIGITS = 4
 _ID_BITS = 16
 
-SOURCES = pa.schema(
-    [
-        pa.field("part", pa.string(), nullable=False),
-        pa.field("doc_id", pa.string(), nullable=False),
-        pa.field("facts", pa.int64(), nullable=False),
-    ]
-)
+SOURCES = non_null(("part", pa.string()), ("doc_id", pa.string()), ("facts", pa.int64()))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from srrag.core.ids import content_id, file_sha256
 from srrag.core.ontology import DOCUMENT
+from srrag.core.schema import non_null
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place
 from srrag.graph.facts import (
@@ -39,13 +40,11 @@ from srrag.model.encoder import Encoder
 from srrag.reading.abbreviations import read_abbreviations
 from srrag.reading.vocabulary import Matcher, Vocabulary, key, tokens_of
 
-SYNONYMS = pa.schema(
-    [
-        pa.field("entity_id", pa.string(), nullable=False),
-        pa.field("canonical_id", pa.string(), nullable=False),
-        pa.field("canonical", pa.string(), nullable=False),
-        pa.field("score", pa.float32(), nullable=False),
-    ]
+SYNONYMS = non_null(
+    ("entity_id", pa.string()),
+    ("canonical_id", pa.string()),
+    ("canonical", pa.string()),
+    ("score", pa.float32()),
 )
 _COLUMNS = ["type", "name", "canonical"]
 _TELLING = re.compile(r"\d+(?:\.\d+)?|\b(?:no|non|not|without|never)\b")

@@ -31,7 +31,7 @@ from srrag.answer.gate.coverage import (
 )
 from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.core.rows import live
-from srrag.core.schema import ANSWERABLE
+from srrag.core.schema import ANSWERABLE, non_null
 from srrag.core.step import Function, Place, Step
 from srrag.reading.people import asked_people
 from srrag.reading.prose import plain
@@ -107,12 +107,7 @@ class JudgeAnswerable(Step):
     """
 
     version: ClassVar[int] = 6
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("answerable", pa.float32(), nullable=False),
-            pa.field("gate", ANSWERABLE, nullable=False),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = non_null(("answerable", pa.float32()), ("gate", ANSWERABLE))
 
     model: str = ""
     threshold: float | None = None

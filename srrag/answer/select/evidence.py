@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from srrag.core.hits import unpack_hits
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, with_columns
-from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units
@@ -64,12 +64,7 @@ class SelectEvidence(Step):
     version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = ("hits",)
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("left_out", LEFT_OUT, nullable=False),
-            pa.field("evidence", EVIDENCE, nullable=False),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = non_null(("left_out", LEFT_OUT), ("evidence", EVIDENCE))
 
     k: int = 12
     max_per_chunk: int = 3

@@ -15,7 +15,7 @@ import pyarrow as pa
 from srrag.core.hits import unpack_hits
 from srrag.core.ids import evidence_id
 from srrag.core.rows import Row
-from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
@@ -54,12 +54,7 @@ class GatherPapers(Step):
 
     version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("hits",)
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("left_out", LEFT_OUT, nullable=False),
-            pa.field("evidence", EVIDENCE, nullable=False),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = non_null(("left_out", LEFT_OUT), ("evidence", EVIDENCE))
 
     evidence_tokens: int = EVIDENCE_TOKENS
     k: int = 8

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import pydantic
 
 from srrag.core.ids import content_id, file_sha256
-from srrag.core.schema import conform
+from srrag.core.schema import conform, non_null
 from srrag.lab.report.row import Row, Stated
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit, commit_json, read_json, write_parquet
@@ -103,16 +103,14 @@ value times `weight` over that of the weights: 1 each, or the items of a questio
 is pooled over them.
 """
 
-GOLD = pa.schema(
-    [
-        pa.field("bench", _STRING, nullable=False),
-        pa.field("query_id", _STRING, nullable=False),
-        pa.field("text", _STRING, nullable=False),
-        pa.field("reference", _STRING, nullable=False),
-        pa.field("nuggets", pa.list_(_STRING), nullable=False),
-        pa.field("relevant", pa.list_(_STRING), nullable=False),
-        *_STRATA,
-    ]
+GOLD = non_null(
+    ("bench", _STRING),
+    ("query_id", _STRING),
+    ("text", _STRING),
+    ("reference", _STRING),
+    ("nuggets", pa.list_(_STRING)),
+    ("relevant", pa.list_(_STRING)),
+    *_STRATA,
 )
 """A row a question: its words, the answer and the statements expected, the ids that hold them."""
 

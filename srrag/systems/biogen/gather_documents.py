@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from srrag.answer.select.papers import EVIDENCE_TOKENS, joined, paper, read_windows, room_of
 from srrag.core.ids import evidence_id
-from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
@@ -60,12 +60,7 @@ class GatherDocuments(Step):
     @property
     def writes(self) -> pa.Schema:
         """What is left out, and the documents as evidence."""
-        return pa.schema(
-            [
-                pa.field("left_out", LEFT_OUT, nullable=False),
-                pa.field(self.into, EVIDENCE, nullable=False),
-            ]
-        )
+        return non_null(("left_out", LEFT_OUT), (self.into, EVIDENCE))
 
     def needs(self) -> tuple[str, ...]:
         """The units index, and the standing of papers where it is built."""

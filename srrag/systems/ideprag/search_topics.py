@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.schema import TOPICS
+from srrag.core.schema import TOPICS, non_null
 from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import key
@@ -51,12 +51,7 @@ class SearchTopics(Step):
     version: ClassVar[int] = 4
 
     reads: ClassVar[tuple[str, ...]] = ("search_words", "query_vector")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("linked", pa.list_(pa.string()), nullable=False),
-            pa.field("topics", TOPICS, nullable=False),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = non_null(("linked", pa.list_(pa.string())), ("topics", TOPICS))
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible numbers."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.core.ids import evidence_id
-from srrag.core.schema import EVIDENCE, LEFT_OUT
+from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
@@ -36,12 +36,7 @@ class SelectFindings(Step):
     standing: str = "standing"
 
     reads: ClassVar[tuple[str, ...]] = ("ranked_findings",)
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("left_out", LEFT_OUT, nullable=False),
-            pa.field("evidence", EVIDENCE, nullable=False),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = non_null(("left_out", LEFT_OUT), ("evidence", EVIDENCE))
 
     def __post_init__(self) -> None:
         """Raise ValueError for an empty block or an unknown status."""

@@ -17,15 +17,14 @@ import pyarrow.parquet as pq
 
 from srrag.algo.betr import GRADES, NUM_CELLS, NUM_GRADES, Pairs, make_pairs
 from srrag.core.ids import content_id
+from srrag.core.schema import non_null
 from srrag.storage.atomic_write import commit
 
-PAIRS = pa.schema(
-    [
-        pa.field("query_id", pa.string(), nullable=False),
-        pa.field("delta_s", pa.float64(), nullable=False),
-        pa.field("grade_pos", pa.string(), nullable=False),
-        pa.field("grade_neg", pa.string(), nullable=False),
-    ]
+PAIRS = non_null(
+    ("query_id", pa.string()),
+    ("delta_s", pa.float64()),
+    ("grade_pos", pa.string()),
+    ("grade_neg", pa.string()),
 )
 ORIGIN_KEY = b"srrag.pairs"
 
