@@ -137,6 +137,7 @@ GRADES = "ABCDE"
 
 _TYPES: dict[str, str] = {
     "retracted publication": "E",  # a retracted trial is no evidence, whatever its design
+    "published erratum": "E",  # it mends a paper, and has its title
     "clinical trial protocol": "E",  # it announces a trial, and reports none
     "practice guideline": "A",
     "guideline": "A",

@@ -44,6 +44,7 @@ _TYPES = {
     "protocol": "Clinical Trial Protocol",
     "study-protocol": "Clinical Trial Protocol",
     "retraction": "Retracted Publication",
+    "correction": "Published Erratum",
 }
 
 

@@ -98,10 +98,14 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
 
 
 def printed_year(page: Sequence[PdfLine]) -> int:
-    """The latest year that a first page prints as its paper's, above any references; 0 for none."""
+    """The year that a first page prints as its paper's, above any references; 0 for none.
+
+    The latest that it was published in, else the latest of a copyright or a citation.
+    """
     own = takewhile(lambda line: not _REFERENCES.fullmatch(line.text), page)
-    found = [max(each) for line in own for each in _PRINTED_YEAR.findall(line.text)]
-    return int(max(found, default=0))
+    found = [each for line in own for each in _PRINTED_YEAR.findall(line.text)]
+    published = max((each[1] for each in found), default="")
+    return int(published or max(map(max, found), default=0))
 
 
 def _outer(page: Sequence[PdfLine], body: float, width: float) -> list[int]:
@@ -148,20 +152,27 @@ def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
 def _title(first: Sequence[PdfLine], body: float) -> list[PdfLine]:
     """The lines of the largest type on the first page, if it is larger than the body's.
 
-    One word, or words told twice, are a journal's name: the next size is looked at.
+    One word, words told twice or followed by a number elsewhere ("Cancer Medicine 2018; 7:1"), are
+    a journal's name: the next size is looked at.
     """
     own = [line for line in first if not line.aside]
     sizes = sorted({line.size for line in own if line.size >= _LARGER * body}, reverse=True)
     found = [[line for line in own if line.size == size] for size in sizes]
-    titles = [lines for lines in found if not _is_name(" ".join(line.text for line in lines))]
+    said = [line.text.casefold() for line in first]
+    titles = [
+        lines for lines in found if not _is_name(join_lines([each.text for each in lines]), said)
+    ]
     lines = next(iter(titles or found), [])
     return lines if sum(len(line.text) for line in lines) <= _MAX_TITLE_CHARS else []
 
 
-def _is_name(text: str) -> bool:
+def _is_name(text: str, said: Iterable[str]) -> bool:
     words = text.casefold().split()
+    name = " ".join(words)
     twice = len(words) < 2 or len({*words}) < len(words)
-    return (len(words) < 5 and twice) or _JOURNAL.fullmatch(text) is not None
+    cited = any(line.partition(name)[2].lstrip(" ,;:(")[:1].isdigit() for line in said)
+    short = (len(words) < 5 and twice) or (len(words) < 8 and cited)
+    return short or _JOURNAL.fullmatch(text) is not None
 
 
 def _is_label(line: str) -> bool:

@@ -1339,6 +1339,12 @@ def test_every_rule_has_a_paper_that_it_grades_and_one_that_it_leaves(rule: str)
     assert sources[beside] != rule
 
 
+def test_a_correction_is_no_trial_though_it_has_the_title_of_one() -> None:
+    title = "Correction: Walking for knee pain, a randomised controlled trial"
+    found = grade_document(title, "", None, ["Published Erratum"], [])
+    assert (found.grade, found.source) == ("E", "publication_type")
+
+
 @pytest.mark.xfail(strict=True, reason="known misses")
 @pytest.mark.parametrize(("grade", "title"), MISSED)
 def test_what_no_rule_tells_apart_yet(grade: str, title: str) -> None:

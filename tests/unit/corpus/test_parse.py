@@ -415,6 +415,8 @@ def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) ->
     )
     assert to_markdown([page])[0] == title
     assert "R C H" not in to_markdown([page])[1]
+    cited = ("Demo Medicine", 40), ("Demo Medicine 2018; 7(3):794–800", 8)
+    assert to_markdown([lines_of(*cited, (title, 18), ("Text. " * 9, 10))])[0] == title
     long = lines_of(
         *((f"a protocol of a long name {n}", 24) for n in range(8)), ("Text. " * 99, 10)
     )
@@ -436,6 +438,7 @@ def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) ->
         ("J. Demo. Nutr., 46, 52–59, January 2010", 2010),
         ("Received: 12-06-2015, Accepted: 13-10-2015, Published online: 03-12-2016", 2016),
         ("ª The Author(s) 2018", 2018),
+        ("Published: 28 August 2024; © Demo Institute 2026", 2024),
         ("We followed 2015 people from 2009 to 2011; a guideline published in 1998 said so", 0),
         ("between 2009 and 2010, 120: mg", 0),
     ],
