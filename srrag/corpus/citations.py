@@ -150,7 +150,12 @@ def _of_tags(text: str, kind: str) -> Iterator[Fields]:
         if tag == _OPENS[kind] and _OPENS[kind] in fields:
             yield fields
             fields = {}
-        values = [] if tag in ("ER", "EF") else fields.setdefault(tag, [])
+        if tag == "ER":  # some programs write no type, with which a record of RIS begins
+            if fields:
+                yield fields
+            fields, values = {}, []
+            continue
+        values = [] if tag == "EF" else fields.setdefault(tag, [])
         values.append((found[2] or "").strip())
     if _OPENS[kind] in fields:
         yield fields

@@ -210,3 +210,9 @@ def test_a_member_over_the_cap_is_named(tmp_path: Path) -> None:
     big, small = ReadFolder(path=str(tmp_path), max_file_bytes=1_000).scan()
     assert (big.source, big.reason) == ("a.zip/big.txt", "too_large")
     assert isinstance(small, RawRecord) and not small.reason
+
+
+def test_records_of_ris_without_a_type_end_where_they_say_so() -> None:
+    one = "AU  - Adams B\nTI  - Walking\nAB  - Pain fell.\nPY  - 2021\nER  - \n"
+    found = read_citations((one + "\n" + one.replace("Walking", "Rest")).encode(), "ris")
+    assert [record["title"] for record in found] == ["Walking", "Rest"]
