@@ -67,6 +67,7 @@ _PROPER = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]{2,}\b")
 _LEAST_NAME = 6
 _PLAIN_ENDING = re.compile(r"(?:[^aeiou]ed|ing|er|est|ly|ness|ment|ful|less|able|[^sui]s)$")
 """Endings of everyday English; few names of drugs or procedures have them."""
+_DENIES = re.compile(r"^(?:un|im|in|non)(?=\w{4})")
 _MIN_APART = 4
 """Telling words that a text has at least, if none of them is its sources'."""
 
@@ -116,7 +117,7 @@ def _apart(text: str, told: Sequence[str]) -> str:
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
     for word, weight in zip(found.words, found.weights * lost, strict=True):
-        everyday = word.lower() in _everyday() and word not in proper
+        everyday = _denied(word.lower()) in _everyday() and word not in proper
         if everyday or not LOOSE.isdisjoint(terms(word)):
             continue
         treats = weight >= TELLING and treatment_weight(word) >= 1
@@ -126,6 +127,12 @@ def _apart(text: str, told: Sequence[str]) -> str:
     telling = found.weights >= TELLING
     shared = telling & found.inside[1:].any(axis=0)
     return APART if telling.sum() >= _MIN_APART and not shared.any() else ""
+
+
+def _denied(word: str) -> str:
+    """What an everyday word denies, as "unequal" does "equal"; a word that is none, as it is."""
+    plain = _DENIES.sub("", word)
+    return plain if plain in _everyday() else word
 
 
 def _is_name(word: str) -> bool:
