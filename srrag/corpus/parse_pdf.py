@@ -43,6 +43,8 @@ _JOURNAL = re.compile(
     r"(?:the )?(?:\w+ ){0,4}(?:journal|annals|archives)(?: (?:of|for)(?: [\w&]+){1,7})?",
     re.IGNORECASE,
 )
+_KIND = re.compile(r"[A-Z]\w+ (?:\w+ )?[Gg]uidelines?")
+"""What a document says of itself below its title, as "NICE guideline"."""
 _ENDS = re.compile(r"[.!?:;][\"')\]\d,–-]*$")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2,}-$")
 _ITEM = re.compile(r"(?:[•▪‣◦*-]|\(?\d{1,2}[.)])\s+\S")
@@ -89,12 +91,15 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
         for page, drop in zip(pages, furniture, strict=True)
     ]
     body = _body_size(kept)
-    title = _title(kept[0] if kept else [], body)
+    first = kept[0] if kept else []
+    title = _title(first, body)
     lines = [line for page in kept for line in page if line not in title]
     width = _column_width(lines)
     blocks = _mended(_blocks(lines, body, width), body, width)
     text = "\n\n".join(_block(*each) for each in blocks)
-    return join_lines([line.text for line in title]), text
+    named = join_lines([line.text for line in title])
+    kind = next((line.text for line in first if _is_kind(line, body)), "")
+    return f"{named}: {kind}" if named and kind and kind not in named else named, text
 
 
 def printed_year(page: Sequence[PdfLine]) -> int:
@@ -173,6 +178,10 @@ def _is_name(text: str, said: Iterable[str]) -> bool:
     cited = any(line.partition(name)[2].lstrip(" ,;:(")[:1].isdigit() for line in said)
     short = (len(words) < 5 and twice) or (len(words) < 8 and cited)
     return short or _JOURNAL.fullmatch(text) is not None
+
+
+def _is_kind(line: PdfLine, body: float) -> bool:
+    return line.size > body and _KIND.fullmatch(line.text) is not None
 
 
 def _is_label(line: str) -> bool:

@@ -13,6 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
 from srrag.corpus import pdf_lines
+from srrag.corpus.grade import grade_document
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.parse_pdf import join_lines, printed_year, to_markdown
 from srrag.corpus.pdf_lines import PdfLine, in_reading_order
@@ -423,6 +424,15 @@ def test_neither_a_journals_name_nor_a_label_is_the_title_of_a_pdf(logo: str) ->
     assert to_markdown([long])[0].endswith("name 7"), "protocols have long titles"
     alone = lines_of(("Hypertension", 40), ("We treated them for long. " * 9, 10))
     assert to_markdown([alone])[0] == "Hypertension", "a title of one word, where there is no other"
+
+
+def test_a_guideline_that_says_so_below_its_title_has_it_in_its_title() -> None:
+    page = ("Heel pain in adults", 33), ("NICE guideline", 14), ("Text. " * 9, 10)
+    title = to_markdown([lines_of(*page)])[0]
+    assert title == "Heel pain in adults: NICE guideline"
+    assert grade_document(title, "", None, [], []).grade == "A"
+    small = ("Heel pain in adults", 33), ("Text. " * 9, 10), ("Our guideline", 10)
+    assert to_markdown([lines_of(*small)])[0] == "Heel pain in adults"
 
 
 @pytest.mark.parametrize(
