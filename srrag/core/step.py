@@ -308,3 +308,30 @@ class Build(abc.ABC):
     def identity(self) -> dict[str, Any]:
         """What determines the output besides the fields."""
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncrementalBuild(Build):
+    """A build that writes its files in one way, with or without a previous version of them."""
+
+    def build(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    ) -> dict[str, float | int | str]:
+        """Write all from nothing."""
+        return self.write(inputs, out, at, None)
+
+    def update(
+        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
+    ) -> dict[str, float | int | str]:
+        """Take what stands from the previous version, and write the rest."""
+        return self.write(inputs, out, at, former)
+
+    @abc.abstractmethod
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
+    ) -> dict[str, float | int | str]:
+        """Write the files of `build`, with what still stands in the former version, if any."""

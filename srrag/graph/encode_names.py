@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.spec import fingerprint, place_field, spec
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.name_vectors import SHARD_NAMES, NameVectors, encode_names
 from srrag.graph.nodes import Nodes
@@ -24,7 +24,7 @@ ENCODER = "encoder.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodeNames(Build):
+class EncodeNames(IncrementalBuild):
     """ENTITIES and EDGES → a vector for each node: an entity that is not an attribute.
 
     It encodes the normalised name, which added documents do not change; a document, whose name is
@@ -36,25 +36,25 @@ class EncodeNames(Build):
     encoder: Encoder = field(default_factory=Encoder)
     shard_names: int = place_field(SHARD_NAMES)
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
         """Write `names-*.arrow`, `vectors-*.npy`, `scales-*.npy`, and whose vectors they are."""
-        return self._write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Write the same files, or links to those of the previous version."""
-        return self._write(inputs, out, at, former.folder)
-
-    def _write(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Path | None
-    ) -> dict[str, float | int | str]:
         (graph,) = inputs[self.entities]
         names = _spoken(Nodes.read(graph))
         started = time.perf_counter()
-        encoded = encode_names(names, self.encoder, out, at, former, shard_names=self.shard_names)
+        encoded = encode_names(
+            names,
+            self.encoder,
+            out,
+            at,
+            former.folder if former else None,
+            shard_names=self.shard_names,
+        )
         seconds = round(time.perf_counter() - started, 3)
         commit_json(out / ENCODER, {"encoder": fingerprint(spec(self.encoder))})
         return {"names": len(names), "encoded": encoded, "encoding_seconds": seconds}

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from srrag.core.ids import content_id
 from srrag.core.spec import place_field
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
@@ -37,7 +37,7 @@ _RESULT = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildKnowledgeTree(Build):
+class BuildKnowledgeTree(IncrementalBuild):
     """ENTITIES, EDGES and COMMUNITIES → TREE.
 
     The keywords of a community are its √n members with the most internal edges, at most
@@ -76,25 +76,18 @@ class BuildKnowledgeTree(Build):
         """The sha256 of the prompt file."""
         return {PROMPT.path.name: hashlib.sha256(PROMPT.path.read_bytes()).hexdigest()}
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
-        """Write the descriptions, the communities (`topics.parquet`) and all below them."""
-        return self._made(inputs, out, at, {})
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Write the same files; a community with unchanged facts keeps its description."""
-        return self._made(inputs, out, at, read_descriptions(former.folder / DESCRIPTIONS))
-
-    def _made(
+    def write(
         self,
         inputs: Mapping[str, Sequence[Path]],
         out: Path,
         at: Place,
-        known: Mapping[str, Description],
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
+        """Write the descriptions, the communities (`topics.parquet`) and all below them.
+
+        A community with unchanged facts keeps its description.
+        """
+        known = read_descriptions(former.folder / DESCRIPTIONS) if former else {}
         (folder,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
         )
@@ -110,8 +103,8 @@ class BuildKnowledgeTree(Build):
             for c in self._described(graph)
         }
         facts = told.__getitem__ if told else graph.facts
-        former = {c: known.get(key) for c, key in keys.items()}
-        texts = self._describe(facts, layout, at, former)
+        before = {c: known.get(key) for c, key in keys.items()}
+        texts = self._describe(facts, layout, at, before)
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
         options = coding(ROWS, ("ref_id", "text"))

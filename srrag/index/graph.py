@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from scipy import sparse
 
 from srrag.algo.graph_scores import RELATION_WEIGHT, segments, triple_lengths
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.knowledge_tree import read_below, read_topics
@@ -117,7 +117,7 @@ TOPICS = "topics"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildGraphIndex(Build):
+class BuildGraphIndex(IncrementalBuild):
     """ENTITIES, EDGES, vectors of names, COMMUNITIES, TREE and windows → the graph channel's index.
 
     Nodes are the entities with a row among the names; a search reaches an attribute through its
@@ -135,21 +135,15 @@ class BuildGraphIndex(Build):
     units: str = "units"
     encoder: Encoder = field(default_factory=Encoder)
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
-        """Write the arrays, and the ids in row order."""
-        return self._write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Write the same arrays; only new descriptions are encoded."""
-        return self._write(inputs, out, at, former.folder / TOPICS)
-
-    def _write(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, known: Path | None
-    ) -> dict[str, float | int | str]:
+        """Write the arrays, and the ids in row order; only new descriptions are encoded."""
+        known = former.folder / TOPICS if former else None
         (graph,), (names,), (groups,), (tree,), (units,) = (
             inputs[name]
             for name in (self.entities, self.names, self.communities, self.tree, self.units)

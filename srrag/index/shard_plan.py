@@ -7,7 +7,6 @@ stay small: a shard is rewritten once about as many rows were added as it holds.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from srrag.core.spec import place_field
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.storage.atomic_write import link_or_copy
 from srrag.storage.mirror import opened
 from srrag.storage.shards import SHARDS, IndexShard, read_shards
@@ -28,32 +27,10 @@ _READERS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardedBuild(Build):
+class ShardedBuild(IncrementalBuild):
     """An index in shards: built from nothing, or linking unchanged shards of a former version."""
 
     shard_rows: int = place_field(SHARD_ROWS)
-
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
-        """Write every shard."""
-        return self.write(inputs, out, at, None)
-
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Link the shards whose parts all stand, and write the others."""
-        return self.write(inputs, out, at, former)
-
-    @abc.abstractmethod
-    def write(
-        self,
-        inputs: Mapping[str, Sequence[Path]],
-        out: Path,
-        at: Place,
-        former: PreviousVersion | None,
-    ) -> dict[str, float | int | str]:
-        """Write the shards that do not stand, link the others, and return figures."""
 
 
 def link_shards(

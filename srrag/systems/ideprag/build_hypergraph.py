@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from srrag.algo.terms import STOPWORDS
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.index.graph import WindowSpans
 from srrag.index.parts import unpack_vectors
 from srrag.llm.completion import Engine, Rules
@@ -51,7 +51,7 @@ _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildHypergraph(Build):
+class BuildHypergraph(IncrementalBuild):
     """Writes entities, topics of at least `least` pieces, weights and vectors (Eq. 3 to 6).
 
     With `grams` (least, most), words and pairs of neighbouring words that occur in so many
@@ -96,21 +96,18 @@ class BuildHypergraph(Build):
             return {}
         return {PROMPT.path.name: hashlib.sha256(PROMPT.path.read_bytes()).hexdigest()}
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
-        """Write the files; raises ValueError if there is no finding."""
-        return self._write(inputs, out, at, None)
+        """Write the files, calling models for new names and evidence only.
 
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Write the same files as `build`, calling models for new names and evidence only."""
-        return self._write(inputs, out, at, former.folder)
-
-    def _write(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Path | None
-    ) -> dict[str, float | int | str]:
+        Raises ValueError if there is no finding.
+        """
+        before = former.folder if former else None
         findings = _joined(inputs[self.findings], _FINDING)
         if not findings.num_rows:
             raise ValueError("there is no finding to make a hypergraph of")
@@ -129,7 +126,7 @@ class BuildHypergraph(Build):
             heads = list(zip(*(table[each].to_pylist() for each in ("name", "label")), strict=True))
             told = summarise(
                 topics, heads, findings, central, answers_of(client, self.again), self.max_chars,
-                known_descriptions(former),
+                known_descriptions(before),
             )  # fmt: skip
             write_descriptions(out / DESCRIPTIONS, told.by_key)
             table, asked = told.instead(table), told.figures()
@@ -137,7 +134,7 @@ class BuildHypergraph(Build):
         save_table(self._evidence(findings, inputs), out / EVIDENCE)
         np.save(out / EVIDENCE_VECTORS, vectors)
         np.save(out / TOPIC_VECTORS, centres)
-        made = self._write_names(names, out, at, former)
+        made = self._write_names(names, out, at, before)
         covered = len(np.unique(topics.members))
         return {
             "evidence": findings.num_rows,

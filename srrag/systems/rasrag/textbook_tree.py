@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.communities import read_communities
 from srrag.graph.partition import read_rows
 from srrag.index.parts import unpack_vectors
@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildTextbookTree(Build):
+class BuildTextbookTree(IncrementalBuild):
     """Writes the forest: roots with their titles' vectors, BTUs with vectors, STUs, figures.
 
     With `roots: chapter` the documents that share `book` and `chapter` in their metadata form a
@@ -73,21 +73,18 @@ class BuildTextbookTree(Build):
         if self.roots not in ("chapter", "document", "community"):
             raise ValueError(f"roots is {self.roots!r}: chapter, document or community")
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
+    def write(
+        self,
+        inputs: Mapping[str, Sequence[Path]],
+        out: Path,
+        at: Place,
+        former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
-        """Write roots, BTUs, STUs and their vectors; raises ValueError if there is no unit."""
-        return self._write(inputs, out, at, None)
+        """Write roots, BTUs, STUs and their vectors; only new BTUs and titles are encoded.
 
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
-        """Write the same files as `build`; only new BTUs and titles get vectors."""
-        return self._write(inputs, out, at, former.folder)
-
-    def _write(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: Path | None
-    ) -> dict[str, float | int | str]:
+        Raises ValueError if there is no unit.
+        """
+        before = former.folder if former else None
         documents = _rows(inputs[self.documents], _DOCUMENT)
         big = _rows(inputs[self.big], ("unit_id", "doc_id", "char_start", "section", "text"))
         small = _rows(inputs[self.small], ("unit_id", "parent_id", "char_start"))
@@ -105,8 +102,8 @@ class BuildTextbookTree(Build):
         ids = [row["unit_id"] for row in small]
         save_table(pa.table({"unit_id": ids, "btu": pa.array(owner, pa.int32())}), out / STUS)
         write_lookup(ids, out, "stus")
-        made = self._write_btus(roots, first, ids, inputs, out, former)
-        titles = self._write_roots(roots, out, at, former)
+        made = self._write_btus(roots, first, ids, inputs, out, before)
+        titles = self._write_roots(roots, out, at, before)
         figures = _write_figures(roots, out)
         return {
             "roots": len(roots),
