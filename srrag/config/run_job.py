@@ -123,7 +123,7 @@ def closing(name: str, config: Mapping[str, Any], summary: Mapping[str, Any]) ->
             told += f", {skipped:,} not read as forgotten"
         lines.append(f"{root}: {told}")
         lines.append(f'next: srrag ask{here} "…"    or    srrag serve{here}')
-    if name == "init":
+    if name == "init" and summary["texts_per_cpu_s"]:  # else it is begun
         lines.append(f"next: srrag build{here} PAPERS/")
     if config.get("out") and name != "build" and not config.get("estimate"):
         lines.append(f"written to {config['out']}")

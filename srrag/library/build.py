@@ -82,6 +82,16 @@ def summary_of(store: Any, build: str, said: Mapping[str, Any] | None = None) ->
 
 
 _NAMED = 10
+_SAMPLE = "corpus=open_access"
+
+
+def _keep_papers(store: Store, config: Mapping[str, Any]) -> None:
+    """Raise UsageError where `srrag sample` would take the place of a build of other papers."""
+    build = config["build"]
+    if _SAMPLE not in config.get("overrides", ()) or not store.pointer_path(build).exists():
+        return
+    if _SAMPLE not in store.read_pointer(build).get("command", _SAMPLE):
+        raise UsageError(f"root={store} holds other papers: `srrag sample root=FOLDER`")
 
 
 def build_root(config: dict[str, Any]) -> dict[str, Any]:
@@ -90,6 +100,7 @@ def build_root(config: dict[str, Any]) -> dict[str, Any]:
 
     reader = factory.make(config["corpus"], "corpus")
     store = Store(config["root"])
+    _keep_papers(store, config)
     if config["statuses"] and config["stages"].get("standing"):
         notices = read_statuses(Path(config["statuses"]))
         kept = list_name(notices) if config["estimate"] else keep_statuses(store, notices)

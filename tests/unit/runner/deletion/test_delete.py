@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,20 @@ def papers(tmp_path: Path) -> Path:
     return write_papers(tmp_path / "papers")
 
 
-def test_what_is_left_equals_what_never_held_it(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build of such papers, which tests copy."""
+    folder = tmp_path_factory.mktemp("built")
+    build(folder / "root", write_papers(folder / "papers"), *PLAIN)
+    return folder / "root"
+
+
+@pytest.fixture
+def root(built: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "root"))
+
+
+def test_what_is_left_equals_what_never_held_it(root: Path, tmp_path: Path) -> None:
     assert holding(root, SECRET)
     document = document_of(root, f"{SECRET}.md")
     figures = forget(root, f"doc_id='{document}'")
@@ -56,10 +68,8 @@ def test_what_is_left_equals_what_never_held_it(papers: Path, tmp_path: Path) ->
 
 
 def test_a_proof_is_of_documents_that_were_forgotten(
-    papers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
     gone, stays = (document_of(root, f"{name}.md") for name in (SECRET, TREATMENTS[0]))
     forget(root, f"source_id={SECRET}.md")
     assert f"doc_id={gone}" in capsys.readouterr().err, "what to ask for is said"
@@ -75,9 +85,7 @@ def test_a_proof_is_of_documents_that_were_forgotten(
         jobs.verify.run(asked_of(root, ""))
 
 
-def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, root: Path) -> None:
     document = document_of(root, f"{SECRET}.md")
     forget(root, f"source_id={SECRET}.md")
     again = build(root, papers, *PLAIN)
@@ -91,11 +99,7 @@ def test_it_does_not_come_back_until_it_is_taken_back(papers: Path, tmp_path: Pa
     assert build(root, papers, *PLAIN)["documents"] == 4
 
 
-def test_a_later_version_of_a_document_named_by_content_is_read(
-    papers: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_a_later_version_of_a_document_named_by_content_is_read(papers: Path, root: Path) -> None:
     forget(root, f"doc_id='{document_of(root, f'{SECRET}.md')}'")
     (papers / f"{SECRET}.md").write_text("# Retraction\n\nThe trial was retracted.\n")
     assert build(root, papers, *PLAIN)["documents"] == 4
@@ -140,11 +144,7 @@ def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", ["answers", "answers-ComposeAnswer-0123abcd"])
-def test_answers_that_cite_it_and_all_outputs_are_deleted(
-    papers: Path, tmp_path: Path, stage: str
-) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_answers_that_cite_it_and_all_outputs_are_deleted(root: Path, stage: str) -> None:
     document = document_of(root, f"{SECRET}.md")
     folder = root / "stages" / stage / "f"
     folder.mkdir(parents=True)
@@ -189,11 +189,7 @@ PLACES = (
 
 
 @pytest.mark.parametrize("held", ["document", "window", "question"])
-def test_what_any_job_keeps_of_it_is_found_and_deleted(
-    papers: Path, tmp_path: Path, held: str
-) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_what_any_job_keeps_of_it_is_found_and_deleted(root: Path, held: str) -> None:
     document = document_of(root, f"{SECRET}.md")
     store = Store(root)
     chunks = store.read_pointer("default")["stages"]["chunks"]
@@ -213,9 +209,7 @@ def test_what_any_job_keeps_of_it_is_found_and_deleted(
     assert [place for place in PLACES if not any(place in line for line in found)] == []
 
 
-def test_an_output_of_before_the_forgetting_is_a_trace(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_an_output_of_before_the_forgetting_is_a_trace(root: Path) -> None:
     document = document_of(root, f"{SECRET}.md")
     shown = root / "jobs" / "export" / "graph.graphml"
     plant(shown, SECRET)
@@ -229,11 +223,7 @@ def test_an_output_of_before_the_forgetting_is_a_trace(papers: Path, tmp_path: P
     assert str(shown) in line
 
 
-def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(
-    papers: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(root: Path) -> None:
     document = document_of(root, f"{SECRET}.md")
     shown = root / "jobs" / "export" / "graph.graphml"
     plant(shown, SECRET)
@@ -246,11 +236,7 @@ def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(
     assert str(shown) in line
 
 
-def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(
-    papers: Path, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(root: Path) -> None:
     document = document_of(root, f"{SECRET}.md")
     made = Store(root / "jobs" / "benchmark")
     plant(made.root / "stages" / "seeds" / "part-a.parquet", document)
@@ -267,10 +253,8 @@ STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_anywhere_it_is_finished_by_the_same_command(
-    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    papers: Path, root: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
     (root / "completions").mkdir()
     document = document_of(root, f"{SECRET}.md")
 
@@ -292,10 +276,8 @@ def test_killed_anywhere_it_is_finished_by_the_same_command(
 
 
 def test_a_run_without_the_note_of_the_killed_one_finds_all_that_was_left(
-    papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
     document = document_of(root, f"{SECRET}.md")
     for place in PLACES:
         plant(root / place, document)
@@ -316,9 +298,7 @@ def test_a_run_without_the_note_of_the_killed_one_finds_all_that_was_left(
     assert [place for place in PLACES if (root / place).exists()] == []
 
 
-def test_what_a_killed_build_left_is_removed(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_what_a_killed_build_left_is_removed(root: Path) -> None:
     part = next((root / "stages" / "chunks").rglob("part-*.parquet"))
     part.with_name(f".{part.name}.0123").write_bytes(part.read_bytes())
     (root / "stages" / "entities" / ".f.0123").mkdir()
@@ -337,9 +317,7 @@ def test_traces_are_found_where_they_are(papers: Path, tmp_path: Path) -> None:
     forget(root, f"doc_id='{document}'")
 
 
-def test_prune_removes_what_no_build_names(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
+def test_prune_removes_what_no_build_names(papers: Path, root: Path) -> None:
     before = tables(root)
     build(root, papers, *PLAIN, "schema=neutral")
     build(root, papers, *PLAIN)
@@ -362,10 +340,8 @@ def test_prune_removes_what_no_build_names(papers: Path, tmp_path: Path) -> None
     ],
 )  # fmt: skip
 def test_what_cannot_be_forgotten_changes_nothing(
-    papers: Path, tmp_path: Path, options: list[str], error: type[Exception], hint: str
+    root: Path, options: list[str], error: type[Exception], hint: str
 ) -> None:
-    root = tmp_path / "root"
-    build(root, papers, *PLAIN)
     with pytest.raises(error, match=hint):
         forget(root, *options)
     assert not (root / "forgetting.json").exists()
