@@ -78,7 +78,7 @@ class ReadAndAnswer(LLMStep):
                 file.user(
                     question=quoted(row["text"]),
                     options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
-                    num_papers=len({each["doc_id"] or n for n, each in enumerate(row["evidence"])}),
+                    papers_in_all=_in_all(row["evidence"]),
                     papers="\n".join(paper_lines(row["evidence"])),
                 ),
                 schema,
@@ -192,6 +192,13 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
         "invalid_citations": invalid,
         "dropped_sentences": dropped,
     }
+
+
+def _in_all(evidence: Sequence[Row]) -> str:
+    """How many papers there are, and how their pieces are numbered where they come in several."""
+    papers = len({each["doc_id"] or n for n, each in enumerate(evidence)})
+    pieces = f", in pieces numbered to {len(evidence)}; those that repeat others are left out"
+    return f"{papers} in all{pieces if papers < len(evidence) else ''}"
 
 
 def _nowhere(evidence_id: str) -> Row:

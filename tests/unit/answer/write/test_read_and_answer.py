@@ -97,6 +97,15 @@ def test_where_nothing_answers_what_comes_nearest_is_shown() -> None:
     assert fault(told(state="not", answer=[])) is None
 
 
+def test_pieces_of_a_paper_are_no_papers() -> None:
+    table = questions()
+    evidence = [each | {"doc_id": "d"} for each in table["evidence"].to_pylist()[0]]
+    one = table.set_column(2, "evidence", pa.array([evidence], EVIDENCE))
+    told = [STEP.prompts(each)[0].user for each in (table, one)]
+    assert "Papers, 2 in all:" in told[0]
+    assert "Papers, 1 in all, in pieces numbered to 2;" in told[1]
+
+
 def test_bad_numbers_cost_themselves() -> None:
     numbers = ["1.2", "1.9", "7.1", "x"]
     row = answered(questions(), told(answer=[{"text": "It helps.", "sentences": numbers}]))
