@@ -10,7 +10,7 @@ SEED   ?= 1
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED)
 
-.PHONY: venv demo docs pictures wheel release check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
+.PHONY: venv demo docs pictures wheel release audit check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
 
 venv: $(BIN)/.installed
 
@@ -49,6 +49,11 @@ release: venv
 	$(BIN)/python -m build --wheel --outdir dist
 	$(BIN)/cyclonedx-py environment --output-file dist/sbom.json $(VENV)
 	$(BIN)/pip-licenses --format=markdown --with-urls --output-file=dist/licences.md
+
+# The advisories on all packages of the environment; needs a network.
+audit: venv
+	$(BIN)/pip install --quiet -e ".[release]"
+	$(BIN)/pip-audit --strict --skip-editable
 
 check: venv
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ from srrag.llm.completion import AnswersAwaited
 from srrag.runner.progress import say
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage import mirror
+from srrag.storage.atomic_write import commit
 
 DONE, FAILED, WRONG_USAGE, AWAITING = 0, 1, 2, 3
 
@@ -173,9 +174,12 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 
 def _write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "summary.json").write_text(text + "\n", "utf-8")
+
+    def write(path: Path) -> None:
+        path.write_text(text + "\n", "utf-8")
+
+    commit(folder / "summary.json", write)
 
 
 def _fail(error: object, code: int) -> int:

@@ -37,13 +37,16 @@ _SHORT = re.compile(r"\d+ requested and \d+ written|No space left on device|Disk
 def commit(path: Path, write: Callable[[Path], None]) -> None:
     """Write a file under a temporary name, flush it to disk, and rename it into place.
 
-    For a root on an object store it uploads the file first, so the local copy is never newer.
+    For a root on an object store it uploads the file first, so the local copy is never newer. A
+    file in a folder that its owner alone may read is as private, and so is a folder made for it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _made(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with naming_a_full_disk(path):
             write(temporary)
+            if _private(path.parent):
+                temporary.chmod(0o600)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
         mirror.put(path, temporary)
@@ -69,11 +72,27 @@ def naming_a_full_disk(path: Path) -> Iterator[None]:
 
 
 def keep_private(folder: Path) -> None:
-    """Make a folder that its owner alone may read, or make it so where it is ours."""
+    """Make a folder that its owner alone may read, or make it and its files so where they are ours.
+
+    What is committed into it later is private by itself.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    if _private(folder):
+        return
     with suppress(PermissionError):
-        if folder.stat().st_mode & 0o077:
-            folder.chmod(0o700)
+        folder.chmod(0o700)
+        for path in folder.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _made(folder: Path) -> None:
+    if not folder.is_dir():
+        _made(folder.parent)
+        folder.mkdir(0o700 if _private(folder.parent) else 0o777, exist_ok=True)
+
+
+def _private(folder: Path) -> bool:
+    return not folder.stat().st_mode & 0o077
 
 
 def commit_json(path: Path, value: Any, *, sealed: bool = False) -> None:

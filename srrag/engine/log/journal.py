@@ -100,7 +100,7 @@ class Journal:
         last = max(set().union(*names_in(self.folder)), default="")
         self._name = new_name(time.time_ns() // 1_000_000, after=last)
         path = self.folder / journal_file(self._name)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._born = time.monotonic()
 

@@ -75,4 +75,28 @@ def test_what_holds_questions_and_answers_is_for_its_owner_alone(tmp_path: Path)
     with LogLock(root / "completions"):
         private = ("jobs", "completions", "stages/questions", "stages/answers-CheckAnswer-1")
         assert {name: _mode(root / name) for name in private} == dict.fromkeys(private, 0o700)
+        files = [each for name in private for each in (root / name).rglob("*.*") if each.is_file()]
+        told = [file for file in files if file.parent.name != "completions"]  # a lock tells nothing
+        assert len(told) == 4 and {_mode(file) for file in told} == {0o600}
     assert _mode(root / "stages" / "numbers") == _mode(root / "stages"), "papers are no secret"
+
+
+def test_what_is_committed_into_a_private_folder_is_private(tmp_path: Path) -> None:
+    for name, open_to, reads in (("open", 0o755, 0o644), ("shut", 0o700, 0o600)):
+        folder = tmp_path / name
+        folder.mkdir()
+        folder.chmod(open_to)
+        file = folder / "below" / "it" / "part.json"
+        before = os.umask(0o022)
+        try:
+            commit(file, lambda path: path.touch())
+        finally:
+            os.umask(before)
+        assert (_mode(file), _mode(file.parent), _mode(file.parent.parent)) == (
+            reads,
+            open_to,
+            open_to,
+        )
+    keep_private(tmp_path / "open")
+    assert _mode(tmp_path / "open" / "below") == 0o700
+    assert _mode(tmp_path / "open" / "below" / "it" / "part.json") == 0o600
