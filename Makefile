@@ -53,7 +53,8 @@ release: venv
 # The advisories on all packages of the environment; needs a network.
 audit: venv
 	$(BIN)/pip install --quiet -e ".[release]"
-	$(BIN)/pip-audit --strict --skip-editable
+	$(BIN)/pip freeze --exclude-editable | sed 's/+[^ ]*//' > $(VENV)/audited.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audited.txt
 
 check: venv
 	$(BIN)/ruff check .
