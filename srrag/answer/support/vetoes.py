@@ -77,8 +77,9 @@ def veto(text: str, sources: Sequence[str]) -> str:
 
     `sources` are the question, then what is cited. What `intrusion` finds comes first. DOSE is a
     quantity of a drug that no source holds in any unit, ADVICE recommends or orders where no source
-    gives advice, NAME holds a word that is in no source, not an everyday one, and either unknown to
-    medical texts or that of a treatment. APART shares no telling word with what is cited.
+    gives advice, NAME holds a word that is in no source, not an everyday one, and is somebody's
+    name, unknown to medical texts or that of a treatment. APART shares no telling word with what is
+    cited.
     """
     if found := intrusion(text, sources):
         return found
@@ -121,8 +122,9 @@ def _apart(text: str, told: Sequence[str]) -> str:
         if everyday or not LOOSE.isdisjoint(terms(word)):
             continue
         treats = weight >= TELLING and treatment_weight(word) >= 1
-        # Mexican is of Mexico
-        if treats or (weight >= _UNKNOWN and not proper.get(word, not _is_name(word))):
+        apart = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
+        unknown = weight >= _UNKNOWN and word not in proper and _is_name(word)
+        if treats or apart or unknown:
             return NAME
     telling = found.weights >= TELLING
     shared = telling & found.inside[1:].any(axis=0)

@@ -244,7 +244,9 @@ class BatchSession:
         if (place := self._found.answers.get(name)) is not None:
             body = json.dumps(body_of(self._found.row(place))).encode("ascii")
             try:
-                return protocol.read_completion(body, call, self._dialect.limit(call.prompt))
+                return protocol.read_completion(
+                    body, call, self._dialect.limit(call.prompt), self._dialect.added(call.prompt)
+                )
             except protocol.AttemptError as error:
                 return Reply(fault=error.fault)
         failures = self._found.failures.get(name)

@@ -101,7 +101,7 @@ class Event(NamedTuple):
     last: bool = False
 
 
-def read_completion(body: bytes, call: Call, limit: int) -> Reply:
+def read_completion(body: bytes, call: Call, limit: int, added: str = "") -> Reply:
     """Read a response of status 200; raises AttemptError if it is not a chat completion."""
     told = _object(body, "not a chat completion")
     choice = next(_choices(told), None)
@@ -110,14 +110,15 @@ def read_completion(body: bytes, call: Call, limit: int) -> Reply:
     said = _said(choice["message"])
     if told.get("error") and not any(said):
         raise AttemptError("server", f"the answer broke off: {message_of(told)}")
-    return as_reply(call, said, _finish(choice, said), told.get("usage"), limit)
+    return as_reply(call, said, _finish(choice, said), told.get("usage"), limit, added)
 
 
-def as_reply(call: Call, said: Said, finish: str, usage: Any, limit: int) -> Reply:
+def as_reply(call: Call, said: Said, finish: str, usage: Any, limit: int, added: str = "") -> Reply:
     """Make the reply from what was said, its finish reason and the endpoint's token counts.
 
     Thinking stays in the text, before the answer. Of a loop only the first copy is kept, and all of
-    it is paid for. `limit` is the most tokens that the answer was to have.
+    it is paid for. `limit` is the most tokens that the answer was to have, `added` what the session
+    appended to the call's texts.
     """
     text = said.text
     if said.refusal and not text:
@@ -127,17 +128,17 @@ def as_reply(call: Call, said: Said, finish: str, usage: Any, limit: int) -> Rep
     if said.thought:
         text = f"<think>{said.thought}</think>\n{text}"
     kept, finish = ended(text, finish if finish in ("length", "looped") else "stop")
-    return replace(counted(call, text, usage, limit), text=kept, finish=finish)
+    return replace(counted(call, text, usage, limit, added), text=kept, finish=finish)
 
 
-def counted(call: Call, text: str, usage: Any, limit: int) -> Reply:
+def counted(call: Call, text: str, usage: Any, limit: int, added: str = "") -> Reply:
     """The tokens that an endpoint may be believed, with a note on what is odd about its counts.
 
     Below half of our own estimate (zero, negative, none at all) the estimate counts. Above what the
     prompt and the answer, with hidden thinking, can hold, that bound counts.
     """
     usage = usage if isinstance(usage, dict) else {}
-    own_in = estimate_tokens(*(turn["content"] for turn in call.messages()))
+    own_in = estimate_tokens(*(turn["content"] for turn in call.messages()), added)
     own_out = estimate_tokens(text)
     told_in = _number(usage.get("prompt_tokens"))
     told_out = _number(usage.get("completion_tokens"))

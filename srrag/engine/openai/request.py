@@ -52,6 +52,10 @@ class Dialect:
         """The most tokens that an answer may have, with those for thinking."""
         return prompt.max_tokens + self.thinking
 
+    def added(self, prompt: Prompt) -> str:
+        """What a request appends to a system text; it is sent, so it counts."""
+        return appended(prompt.schema, self.structured)
+
     def without(self, message: str) -> Dialect | None:
         """Return the dialect without the field that an endpoint's message refuses, if any."""
         for name in OPTIONAL:
@@ -64,7 +68,7 @@ class Dialect:
     def request(self, call: Call, *, stream: bool = False) -> bytes:
         """Render the JSON body of a call."""
         messages = call.messages()
-        messages[0]["content"] += appended(call.prompt.schema, self.structured)
+        messages[0]["content"] += self.added(call.prompt)
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,

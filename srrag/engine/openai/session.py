@@ -224,7 +224,9 @@ class HttpSession:
     async def _attempt(self, call: Call, dialect: Dialect) -> Reply:
         async with self._sent(dialect.request(call)) as response:
             body = await self._read(response)
-        reply = protocol.read_completion(body, call, dialect.limit(call.prompt))
+        reply = protocol.read_completion(
+            body, call, dialect.limit(call.prompt), dialect.added(call.prompt)
+        )
         self._breaker.succeeded()
         return reply
 
@@ -242,7 +244,7 @@ class HttpSession:
 
         def reply() -> Reply:
             whole = protocol.Said(*("".join(kinds) for kinds in zip(*said, strict=True)))
-            return protocol.as_reply(call, whole, finish, usage, limit)
+            return protocol.as_reply(call, whole, finish, usage, limit, dialect.added(call.prompt))
 
         try:
             async with self._sent(dialect.request(call, stream=True)) as response:

@@ -2,7 +2,9 @@
 
 `advice.tsv` has a sentence a line: its half, the abstract in Evidence Inference that it cites, its
 kind. The seen half was in sight when the vetoes were written; the blind half, over other abstracts,
-was written after them, and nothing was changed by it. `-s` prints the rates by kind.
+was written after them. It was in sight when names with a capital were read more closely, before
+which the second blind part was written: commands, firms and fair sentences over ten abstracts more.
+`-s` prints the rates by kind.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ def sources_by_document(articles: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("half", "through", "wrongly"), [("seen", 0.07, 0.0), ("blind", 0.12, 0.07)]
+    ("half", "through", "wrongly", "least"),
+    [("seen", 0.07, 0.0, 80), ("blind", 0.12, 0.06, 80), ("second", 0.39, 0.0, 29)],
 )
 def test_few_inventions_pass_and_few_fair_sentences_are_held_back(
-    half: str, through: float, wrongly: float, shared_data: Path
+    half: str, through: float, wrongly: float, least: int, shared_data: Path
 ) -> None:
     sources = sources_by_document(shared_data / "evidence_inference" / "articles.jsonl")
     with BENCH.open(encoding="utf-8", newline="") as file:
@@ -50,6 +53,6 @@ def test_few_inventions_pass_and_few_fair_sentences_are_held_back(
     print(
         f"{half}: {passed} of {inventions} let through, {held[FAIR]} of {every[FAIR]} wrongly held"
     )
-    assert min(inventions, every[FAIR]) >= 80
+    assert min(inventions, every[FAIR]) >= least
     assert passed <= through * inventions
     assert held[FAIR] <= wrongly * every[FAIR]

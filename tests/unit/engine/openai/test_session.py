@@ -9,7 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,10 +18,12 @@ import aiohttp
 import pytest
 
 from srrag.engine.call import CallError, Reply, Session
+from srrag.engine.dispatcher import Dispatchers
+from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai import protocol, session
 from srrag.engine.openai.session import proxy_for
-from srrag.engine.stream import StreamingSession
-from srrag.llm.completion import EngineStopped, Fault, read
+from srrag.engine.stream import StreamingSession, listening
+from srrag.llm.completion import Account, EngineStopped, Fault, read
 from srrag.llm.loops import LoopWatch
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
@@ -457,3 +459,59 @@ def test_a_stream_that_loops_is_left_and_keeps_its_first_copy() -> None:
     heard = "".join(pieces)
     assert len(answer.text) < len(heard) < 60 * len(item)
     assert answer.tokens_out > len(answer.text) // 8, "what was thrown away was paid for"
+
+
+CEILING = 6_000
+USAGES = {
+    "as it was": lambda told: told,
+    "missing": lambda told: None,
+    "zero": lambda told: {"prompt_tokens": 0, "completion_tokens": 0},
+    "negative": lambda told: {"prompt_tokens": -(10**6), "completion_tokens": -(10**6)},
+    "fractional, a third": lambda told: {k: v / 3 for k, v in told.items()},
+    "absurd": lambda told: {"prompt_tokens": 10**30, "completion_tokens": 5 * 10**5},
+    "no number": lambda told: {"prompt_tokens": "many", "completion_tokens": True},
+}
+
+
+@pytest.mark.parametrize("kind", [*USAGES, "a stream without an end"])
+def test_a_ceiling_counts_at_least_what_was_sent(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-s` prints what was told, what the ceiling counted and what was sent, in tokens."""
+    told: list[Any] = []
+
+    def bent(request: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        told.append(USAGES[kind](body["usage"]))
+        return body | {"usage": told[-1]}
+
+    endless = kind not in USAGES
+    given = Endpoint(faults="endless@1-") if endless else Endpoint(bend=bent)
+    monkeypatch.setattr(LoopWatch, "loops", lambda *_: False)
+    with serve(given) as endpoint:
+        structured = "none" if kind == "missing" else "json_schema"  # the schema is in the prompt
+        engine = engine_at(endpoint.url, concurrency=2, timeout_s=60.0, structured=structured)
+
+        async def asked() -> None:
+            account = Account(max_tokens=CEILING)
+            made = Dispatchers({engine: engine.open}, tmp_path, account)
+            hear = listening(lambda text: None, Shape) if endless else nullcontext()
+            try:
+                with hear:
+                    for number in range(400):
+                        await made.complete(engine, [call(number)])
+            finally:
+                await made.close()
+
+        with pytest.raises(EngineStopped, match=f"budget.max_tokens={CEILING}"):
+            asyncio.run(asked())
+    spent = CompletionLog(tmp_path).totals()
+    counted, calls = spent.tokens_in + spent.tokens_out, endpoint.calls.total()
+    sent = endpoint.tokens_in + endpoint.tokens_out
+    print(f"\n{kind}: {calls} calls, told {told[:1]}, counted {counted}, sent {sent}")
+    assert calls < 400
+    if kind == "absurd":  # no more than a prompt and an answer with hidden thinking can hold
+        assert counted >= sent and counted / calls < 1.1 * protocol.HIDDEN_TOKENS
+        return
+    assert counted <= CEILING
+    if not endless:
+        assert counted >= sent, "what is not believed is estimated from all that was sent"
