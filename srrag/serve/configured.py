@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,20 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
         pipelines[name] = factory.make(chosen["pipeline"], "pipeline")
         factory.pipeline_run(config, pipelines[name])
     limits = factory.make_as(Limits, config["limits"], "limits")
+    at = factory.place(config)
     try:
+        keys = read_keys(Path(config["api_keys"])) if config["api_keys"] else {}
+        if len(keys) > 1 and not config["profile"]["threads"]:
+            # Arithmetic on all cores waits for the one that another key's request keeps busy.
+            at = replace(at, threads=max(1, at.threads // 2))
         return ServeSettings(
             root=Path(config["root"]).expanduser().resolve(),
             pipelines=pipelines,
             build=config["build"],
-            at=factory.place(config),
+            at=at,
             host=config["host"],
             port=config["port"],
-            keys=read_keys(Path(config["api_keys"])) if config["api_keys"] else {},
+            keys=keys,
             limits=limits,
             log=_log_file(config["log"]),
             log_questions=config["log_questions"],

@@ -44,3 +44,14 @@ def test_limits_have_to_let_something_pass(sample_root: Path) -> None:
         Limits(max_waiting=0)
     with pytest.raises(UsageError, match="limits"):
         settings(sample_root, "limits.timeout_s=-1")
+
+
+def test_with_several_keys_arithmetic_leaves_cores_to_others(
+    sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srrag.config.factory.usable_cpus", lambda: 6)
+    line = "{} " + "0" * 64 + "\n"
+    for names, threads, given in (("a", 6, 0), ("ab", 3, 0), ("ab", 5, 5)):
+        (keys := tmp_path / "keys").write_text("".join(map(line.format, names)), "utf-8")
+        told = settings(sample_root, f"api_keys={keys}", f"profile.threads={given}")
+        assert told.at.threads == threads
