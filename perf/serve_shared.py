@@ -56,7 +56,6 @@ ROUTES: dict[str, tuple[str, Any]] = {
     "search": ("/v1/search", {"query": QUESTIONS[2], "k": 50}),
     "rerank": ("/v1/rerank", RERANK),
     "synthesis": ("/v1/synthesis", {"question": QUESTIONS[2]}),
-    "graph": ("/v1/graph/pain?hops=3&max_nodes=200", None),
     "graph names": ("/v1/graph_view/names?text=pain", None),
     "graph walk": ("/v1/graph_walk?entity={entity}&text=pain", None),
     "window": ("/v1/windows/{window}", None),
