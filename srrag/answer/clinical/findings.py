@@ -171,7 +171,12 @@ def quoted_findings(
                 seen.add(text)
                 findings.append(
                     _finding(
-                        asked, text, number, by_number[number], cited=True, fits=number in fits
+                        asked,
+                        text,
+                        number,
+                        by_number[number],
+                        cited=True,
+                        fits=quoted and number in fits,
                     )
                 )
     others = [stance for stance in found if not stance.cited][:MAX_UNCITED]

@@ -171,30 +171,30 @@ def clinical_reading(
     """Read an answer, the JSON of an Answer with the sources of its grades.
 
     `anchors` are the words of each part of its question, `why` the reasons for its evidence, in
-    order. An abstention has neither bottom line nor findings.
+    order. An abstention has neither bottom line nor findings. Rules read quotes; a model's answer
+    says itself how far it goes, and no rule says what it lacks, or which way papers point.
     """
     asked = asked_question(answer["question"], anchors)
     said = () if answer["state"] == "not" else answer["sentences"]
     cited = {number for each in said for number in each["citations"]}
     papers = papers_of(answer["evidence"], cited)
-    found = (
-        []
-        if answer["state"] == "not"
-        else stances(asked, papers, [without_lead(s["text"]) for s in said])
-    )
-    agreed = agreement(asked, found)
     quoted = answer["model"] == Rules().name
+    read = quoted and answer["state"] != "not"
+    found = stances(asked, papers, [without_lead(s["text"]) for s in said]) if read else []
+    agreed = agreement(asked, found)
     findings = quoted_findings(asked, said, papers, found, quoted=quoted)
-    matches = part_matches(asked, papers)
+    matches = part_matches(asked, papers) if quoted else []
     lines = _bottom_line(asked, said, papers, quoted=quoted)
     points = (
-        [] if answer["state"] == "not" else untold_points(asked, papers, findings, matches, agreed)
+        []
+        if answer["state"] == "not"
+        else untold_points(asked, papers, findings, matches, agreed, quoted=quoted)
     )
     behind = [paper for paper in papers if paper.cited]
     return ClinicalReading(
         _heading(asked, answer, lines, papers),
         tuple(lines),
-        _certainty(asked, papers, lines, found, agreed),
+        _certainty(asked, papers, lines, found, agreed, quoted=quoted),
         tuple(matches),
         tuple(points),
         tuple(findings),
@@ -215,13 +215,12 @@ def _bottom_line(
 
     Where another cited paper says otherwise, it stands second.
     """
+    if not quoted:
+        lead = [each for each in said if each["part"] == "answer" and each["citations"]]
+        return [_line(asked, each, set()) for each in lead]
     on_question = zip(papers, fitting(asked, papers), strict=True)
     fits = {number for paper, fit in on_question if fit for number in paper.cited}
-    if not quoted:
-        said = [each for each in said if each["part"] == "answer"]
     lines = [_line(asked, each, fits) for each in said if each["citations"]]
-    if not quoted:
-        return lines[:MAX_LINES]
     says = {line.text: _reports(asked, line, fits) for line in lines}
     telling = [line for line in lines if says[line.text]]
     near = [line for line in lines if on_outcome(asked, [line.text])[0]]
@@ -257,6 +256,8 @@ def _heading(
     """
     if answer["state"] == "not":
         return "Not enough evidence"
+    if answer["model"] != Rules().name:
+        return "Bottom line"
     named = any(on_outcome(asked, [key_sentence(asked, line.text)])[0] for line in lines)
     cited = {number for line in lines for number in line.citations}
     behind = [paper for paper in papers if cited & {*paper.cited}]
@@ -270,6 +271,8 @@ def _certainty(
     lines: Sequence[BottomLine],
     found: Sequence[PaperStance],
     agreed: PapersAgree,
+    *,
+    quoted: bool,
 ) -> AnswerCertainty:
     cited = [paper for paper in papers if paper.cited]
     first = {number for line in lines[:1] for number in line.citations}
@@ -285,7 +288,7 @@ def _certainty(
     claimed = bool(top) and all(claimed_guideline(paper) for paper in top) and best == "A"
     clear = sum(each.clear for each in found)
     mixed = all(direction_in(asked, each.sentence) != "unclear" for each in found)
-    agree = _agree(agreed, clear, len(found), mixed) if asked.O or found else ""
+    agree = _agree(agreed, clear, len(found), mixed) if quoted and (asked.O or found) else ""
     lower = LOWER if counts and best != next(iter(counts)) else ""
     sentence = " ".join(filter(None, (_counted(counts), lower, agree)))
     return AnswerCertainty(
@@ -359,7 +362,8 @@ def _as_text(
 ) -> str:
     """The answer as plain text, to be pasted into a note."""
     told = [f"{line.text} {''.join(f'[{n}]' for n in line.citations)}" for line in lines]
-    body = [answer["question"], "", *(told or [answer["answer"]]), ""]
+    quoted = answer["model"] == Rules().name
+    body = [answer["question"], "", *(told if quoted and told else [answer["answer"]]), ""]
     if points:
         body += ["What this does not tell", *(f"- {point.text}" for point in points), ""]
     if cited:

@@ -33,10 +33,13 @@ def untold_points(
     findings: Sequence[QuotedFinding],
     matches: Sequence[PartMatch],
     agreed: PapersAgree,
+    *,
+    quoted: bool = True,
 ) -> list[UntoldPoint]:
     """The points of an answer, what weighs most first.
 
-    A question without an outcome misses no size of an effect, one of harm no harms.
+    A question without an outcome misses no size of an effect, one of harm no harms. Of an answer
+    that a model wrote, no rule says which effects and harms it lacks.
     """
     cited = [paper for paper in papers if paper.cited]
     return [
@@ -46,8 +49,8 @@ def untold_points(
         *_missing(matches),
         *_spread(matches, cited),
         *_guideline(papers, cited),
-        *(_effect(findings) if asked.O else ()),
-        *(() if polarity(asked.outcome) == "bad" else _harm(cited)),
+        *(_effect(findings) if quoted and asked.O else ()),
+        *(_harm(cited) if quoted and polarity(asked.outcome) != "bad" else ()),
         *_age(papers, cited),
     ]
 

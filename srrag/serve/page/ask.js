@@ -131,10 +131,12 @@ export function show(reply) {
   at("asked").textContent = reply.question;
   at("answer-title").textContent = reading.heading;
   at("answer").replaceChildren(...(reading.bottom_line.length
-    ? bottomLine(reading, reply.evidence, open) : paragraphs(reply.answer, reply.evidence, open)));
+    ? [...bottomLine(reading, reply.evidence, open), studies(reply, open)]
+    : paragraphs(reply.answer, reply.evidence, open)).filter(Boolean));
   at("sure").replaceChildren(...certainty(reading, reply.evidence, open));
   at("certainty").hidden = at("pair").hidden = silent;
   at("parts").replaceChildren(...parts(reading));
+  at("match").hidden = !reading.match.length;
   at("points").replaceChildren(...points(reading));
   tell("verdict", verdict(reply));
   tell("notice", reading.language);
@@ -195,11 +197,21 @@ function showFirst(reply) {
 
 // What limits the answer stands apart from it.
 function showLimits(reply, open) {
-  const limits = reply.sentences.filter((each) => each.part === "limits");
+  const limits = items(reply, "limits", open);
   at("limits").hidden = !limits.length;
-  at("limited-by").replaceChildren(...limits.map((each) => make("li", { dir: "auto" },
-    ...paragraphs(`${each.text} ${each.citations.map((n) => `[${n}]`).join("")}`, reply.evidence, open))));
+  at("limited-by").replaceChildren(...limits);
 }
+
+// Under a model's lead stands what else the studies say; quotes stand in the table of findings.
+function studies(reply, open) {
+  const told = reply.model === "rules" ? [] : items(reply, "evidence", open);
+  return told.length ? make("ul", {}, ...told) : null;
+}
+
+// The sentences of a part of the answer, as items of a list.
+const items = (reply, part, open) => reply.sentences.filter((each) => each.part === part)
+  .map((each) => make("li", { dir: "auto" }, ...paragraphs(
+    `${each.text} ${each.citations.map((n) => `[${n}]`).join("")}`, reply.evidence, open)));
 
 function showOthers(reply, open) {
   const cited = new Set(reply.sentences.flatMap((each) => each.citations));
