@@ -94,6 +94,20 @@ def _keep_papers(store: Store, config: Mapping[str, Any]) -> None:
         raise UsageError(f"root={store} holds other papers: `srrag sample root=FOLDER`")
 
 
+def _corpus_of(command: str) -> list[str]:
+    """The words of a command line that name what a build reads."""
+    return [word for word in shlex.split(command)[2:] if "=" not in word or word[:6] == "corpus"]
+
+
+def _former(store: Store, config: Mapping[str, Any]) -> str:
+    """The command of the build that this one takes the place of, "" where it reads the same."""
+    build = config["build"]
+    if not store.pointer_path(build).exists():
+        return ""
+    command = str(store.read_pointer(build).get("command", ""))
+    return command if command and _corpus_of(command) != _corpus_of(config["command"]) else ""
+
+
 def build_root(config: dict[str, Any]) -> dict[str, Any]:
     """Build the missing parts of `root` from `corpus`."""
     from srrag.config import factory  # imports Hydra
@@ -126,7 +140,10 @@ def build_root(config: dict[str, Any]) -> dict[str, Any]:
         update=config["update"],
         repair=config["repair"],
     )
+    former = _former(store, config)
     store, summary = job.store, job.run(reader.scan(), factory.place(config))
+    if former:
+        say(f"in the place of what `{former}` read; a folder that holds both keeps both")
     if named := readable_rejects(read_rejects(store, job.name), _NAMED):
         say(f"rejected: {summary['rejected']:,}\n{named}")
     return headline(summary)

@@ -20,7 +20,9 @@ def folder(path: Path, **texts: str) -> Path:
     return path
 
 
-def test_a_folder_becomes_a_root_that_answers_and_grows(tmp_path: Path) -> None:
+def test_a_folder_becomes_a_root_that_answers_and_grows(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     papers = folder(
         tmp_path / "papers",
         sprain="# Ankle sprains\n\nA cast for more than ten days delays return to work.",
@@ -41,6 +43,10 @@ def test_a_folder_becomes_a_root_that_answers_and_grows(tmp_path: Path) -> None:
     assert again.documents == 2 and again.json["reused"]["parsed"] == 1
     found = {each.title for each in root.search("cast", pipeline="bm25")}
     assert found == {"Ankle sprains", "Knees"}, "the opened root answers from its new build"
+    assert "in the place of" not in capfd.readouterr().err
+    other = folder(tmp_path / "other", hip="# Hips\n\nNo cast was used.")
+    assert root.build(path=other, overrides=CHEAP).documents == 1
+    assert f"in the place of what `srrag build root={tmp_path / 'R'}" in capfd.readouterr().err
 
 
 def test_what_builds_nothing_is_wrong_usage(tmp_path: Path) -> None:
