@@ -139,6 +139,8 @@ _NEEDED = (
 MIN_WORDS, MAX_WORDS = 5, 90
 _SHORT = re.compile(r"(?:No|None|Neither|Nobody)\b.* \S+ \S")
 """A finding may be shorter: "No harm was seen.\""""
+_LISTED = re.compile(r"(?:key ?words|abbreviations)\b", re.IGNORECASE)
+"""A line of a paper's first page, which states nothing."""
 LONG_WORD, TITLE = 4, 0.75
 """Letters of a long word, and the share of these with a capital that only a title has."""
 MAX_LEANING = 2
@@ -278,7 +280,7 @@ def _states(text: str) -> bool:
     opens = text[0].isupper() or text[0].isdigit() or text[0] in "\"'“‘(["
     enough = words >= MIN_WORDS or _SHORT.match(text) is not None
     states = enough and words <= MAX_WORDS and opens and text[-1] not in "?:"
-    return states and not speaks_to_a_model(text)
+    return states and not _LISTED.match(text) and not speaks_to_a_model(text)
 
 
 def speaks_to_a_model(text: str) -> bool:

@@ -236,6 +236,15 @@ def test_an_outcome_is_named_by_its_acronym_too() -> None:
     assert ExtractRule(min_coverage=0.0)(asked, [short]).choices[0].cites == [1]
 
 
+def test_lines_of_a_first_page_are_no_findings() -> None:
+    asked = "Does balance training reduce ankle sprains?"
+    for listed in ("Keywords: balance", "Key words balance", "Abbreviations: BT, balance"):
+        line = f"{listed} training, ankle sprains, reduce, prevention, sport."
+        told = RULE(asked, [passage(f"{line} {ANSWER}")])
+        assert all(not each.text.startswith(listed[:3]) for each in told.choices)
+        assert RULE(asked, [passage(line)]).choices == []
+
+
 def test_a_title_of_another_paper_is_no_finding() -> None:
     title = "Balance Training Against Recurrent Ankle Sprains: Systematic Review and Meta-Analysis."
     assert is_title(title)
