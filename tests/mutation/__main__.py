@@ -27,10 +27,9 @@ TESTS: dict[str, list[str]] = {
     "engine/log/index": ["engine/log/test_index.py"],
     "engine/log/journal": ["engine/log/test_journal.py"],
     "engine/log/listing": ["engine/log/test_listing.py"],
-    "engine/log/mend": ["engine/log/test_mend.py"],
     "engine/log/parts": ["engine/log/test_parts.py"],
     "engine/log/reader": ["engine/log/test_reader.py"],
-    "engine/log/recover": ["engine/log/test_recover.py"],
+    "engine/log/recover": ["engine/log/test_recover.py", "engine/log/test_mend.py"],
     "engine/log/verify": ["engine/log/test_verify.py"],
     "engine/log/lock": ["engine/log/test_lock.py"],
     "storage/store": ["storage/test_store.py"],
@@ -53,6 +52,10 @@ TESTS: dict[str, list[str]] = {
     "answer/write/cited": ["answer/write/test_compose.py"],
     "answer/write/compose": ["answer/write/test_compose.py"],
     "answer/select/evidence": ["answer/select/test_evidence.py"],
+    "reading/abbreviations": ["algo/test_abbreviations.py"],
+    "algo/betr": ["algo/test_betr.py", "algo/test_betr_intervals.py"],
+    "algo/significance": ["algo/test_significance.py", "algo/test_agreement.py"],
+    "algo/terms": ["algo/test_terms.py", "algo/test_tfidf.py"],
     "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import Shape
 
 TEXT = "Balance training reduces recurrent ankle sprains."
-WHOLE = f"{TEXT} [1]\n\nGuidelines say so. [2]"
+WHOLE = f"{TEXT} [1]\n\n- Guidelines say so. [2]"
 
 
 def question() -> pa.Table:
