@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,8 @@ _MAX_BODY = 1 << 20
 
 _REST_S = 0.1
 """Seconds without a connection after which none is expected."""
+_MOST_S = 1.0
+"""Seconds for which connections are awaited, as clients that ask without end always send some."""
 
 _FIRST, _SECOND = 0, 1
 """The places of the port's listeners, in order of their start."""
@@ -80,7 +83,8 @@ class _Listener(ThreadingHTTPServer):
     def answer_rest(self) -> None:
         """Answer who has connected already; closed at once, their connections were reset."""
         self.timeout = 0
-        while select.select([self], [], [], _REST_S)[0]:
+        end = time.monotonic() + _MOST_S
+        while select.select([self], [], [], _REST_S if time.monotonic() < end else 0)[0]:
             self.handle_request()
 
 

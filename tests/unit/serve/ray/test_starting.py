@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
+import time
+from contextlib import suppress
 from functools import partial
 
 import httpx
@@ -79,3 +82,28 @@ def test_the_proxy_gets_no_connection_once_the_server_stops() -> None:
             assert asked.recv(64) == b"what was in hand is answered"
     with pytest.raises(httpx.ConnectError):
         get(url)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere listeners share a port")
+def test_who_asks_without_end_keeps_no_server_from_ending() -> None:
+    port, ended = free_port(), threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            with suppress(httpx.HTTPError):
+                post(f"http://127.0.0.1:{port}/v1/answers", json={"question": "x"}, timeout=5)
+            time.sleep(0.02)
+
+    def serve() -> None:
+        with says_stopping("127.0.0.1", port):
+            time.sleep(0.2)
+
+    asking = [threading.Thread(target=ask) for _ in range(3)]
+    server = threading.Thread(target=serve, daemon=True)
+    for each in (server, *asking):
+        each.start()
+    server.join(timeout=30)
+    ended.set()
+    for each in asking:
+        each.join()
+    assert not server.is_alive()
