@@ -127,7 +127,7 @@ class _Told(Answer):
             3,
             "the first sentence answers the question as it was asked, one of yes or no in a word "
             'and how far it goes ("In one small trial yes: ...", "Not shown: ..."), and names the '
-            "people and how many in each group, treatment, comparator and outcome with its time, "
+            "people and how many, treatment, comparator and outcome with its time, "
             "and the size of the effect with interval or p where they are given. Where it asks "
             "which or what, or several treatments or studies answer, it gives the answer over all, "
             "with the direction of each, and their sizes follow, a sentence a study",
