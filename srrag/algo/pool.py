@@ -53,7 +53,7 @@ def pool(
         raise ValueError(f"reduce is {reduce!r}: it can be {', '.join(REDUCES)}")
     first = _firsts(np.lexsort((rank, key, source, query)), query, source, key)
     by_rank = first[np.lexsort((rank[first], source[first], query[first]))]
-    share = score.astype(np.float64)[by_rank]
+    share: np.ndarray = score.astype(np.float64)[by_rank]
     if reduce == "rrf":
         share = 1.0 / (k + _places(query[by_rank], source[by_rank]))
     # The largest share of a key comes first, and represents it.

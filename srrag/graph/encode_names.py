@@ -71,7 +71,7 @@ def vectors_of(
     def found(names: Sequence[str]) -> dict[str, np.ndarray]:
         normal = pa.array([normalise(name) or None for name in names], pa.string())
         rows = pc.index_in(normal, value_set=held.names["name"], skip_nulls=True)
-        known = np.flatnonzero(np.asarray(pc.is_valid(rows)))
+        known = np.flatnonzero(np.asarray(pc.is_valid(rows))).tolist()
         places = np.asarray(rows.drop_null()).astype(np.int64)
         return dict(zip((names[n] for n in known), held.take(places), strict=True))
 

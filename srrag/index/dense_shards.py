@@ -302,5 +302,6 @@ def _write_vectors(rows: Rows, path: Path) -> None:
                     "fortran_order": False,
                     "shape": (len(rows), block.shape[1]),
                 }
-                np.lib.format.write_array_header_1_0(file, told)  # type: ignore[no-untyped-call]
+                write_header: Any = np.lib.format.write_array_header_1_0  # some NumPys type it not
+                write_header(file, told)
             file.write(block.tobytes())

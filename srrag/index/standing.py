@@ -287,10 +287,11 @@ def _of_documents(
     for about, row in named:
         for saying in abouts[about]:
             yield doc_ids[row].as_py(), source_ids[row].as_py(), saying
-    for row in np.flatnonzero(pc.match_substring_regex(table["title"], _TELLING_TITLE)):
+    for row in np.flatnonzero(pc.match_substring_regex(table["title"], _TELLING_TITLE)).tolist():
         if told := of_title(table["title"][row].as_py()):
             yield doc_ids[row].as_py(), source_ids[row].as_py(), (told, "", "title")
-    for row in np.flatnonzero(pc.match_substring_regex(table["metadata"], _TELLING_METADATA)):
+    typed = pc.match_substring_regex(table["metadata"], _TELLING_METADATA)
+    for row in np.flatnonzero(typed).tolist():
         for told in _of_metadata(table["metadata"][row].as_py()):
             yield doc_ids[row].as_py(), source_ids[row].as_py(), (told, "", "type")
 

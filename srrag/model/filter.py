@@ -84,7 +84,7 @@ class Fusion:
     def probabilities(self, logits: Floats, cosines: Floats) -> Floats:
         """Calibrated probabilities, rounded to DECIMALS."""
         at = self.log_odds(logits, cosines)
-        found: Floats = np.round(np.exp(-np.logaddexp(0, -at)), DECIMALS)
+        found: Floats = np.exp(-np.logaddexp(0.0, -at)).round(DECIMALS)
         return found
 
     def log_odds(self, logits: Floats, cosines: Floats) -> Floats:

@@ -80,7 +80,8 @@ class Hypergraph:
     @cached_property
     def topics_of_entity(self) -> Ints:
         """The number of topics that each entity has a weight in."""
-        return np.diff(self.to_topic.indptr).astype(np.int64)
+        topics: Ints = np.diff(self.to_topic.indptr).astype(np.int64)
+        return topics
 
     @cached_property
     def by_key(self) -> dict[str, int]:

@@ -68,9 +68,9 @@ def sample_pairs(
         relevant = np.array([gold.get(query_id, {}).get(unit, 0) > 0 for unit in unit_ids], bool)
         others = np.flatnonzero(~relevant)
         draw = np.random.default_rng([seed, int(content_id(query_id)[:15], 16)])
-        for positive in np.flatnonzero(relevant):
+        for positive in np.flatnonzero(relevant).tolist():
             size = min(negatives, len(others))
-            for negative in np.sort(draw.choice(others, size, replace=False)):
+            for negative in np.sort(draw.choice(others, size, replace=False)).tolist():
                 columns["query_id"].append(query_id)
                 columns["delta_s"].append(float(scores[positive]) - float(scores[negative]))
                 columns["grade_pos"].append(grades[unit_ids[positive]] or UNGRADED)
