@@ -54,13 +54,21 @@ _ADVISES = re.compile(
     r"\b(?:should|must|ought to|ha(?:s|ve) to|recommend\w*|advi[sc]e\w*|advisable)\b", re.IGNORECASE
 )
 _BEARS_ADVICE = re.compile(r"\b(?:need|needs|needed|(?:guideline|prescri|warrant)\w*)\b", re.I)
-_ORDERS = re.compile(
-    r"(?:please|always|never|don['’]t|do not)\b"
-    r"|(\w{2,20})(?<!ing|.ed|.ly|.[^s]s)"
-    r" (?:an?|the|this|these|those|it|them|him|her|his|its|our|my|us|me"
-    r"|their|any|every|each|all|no|some)\b",
+_BIDS = re.compile(r"(?:please|always|never|don['’]t|do not)\b", re.IGNORECASE)
+_LEAD = re.compile(
+    r"(?:(?:if|when|whenever|unless|once|while|before|after|for|to) (?:[\w-]{1,30} ){0,5}"
+    r"[\w-]{1,30}, )?(?:\w{2,20}ly )?",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"\b(?:if|when|whenever|unless)\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_NOT_BARE = re.compile(r"(?:ing|ed|ly|[^s]s)$")
+_FINITE = re.compile(
+    r"is|are|was|were|has|have|had|does|did|can|could|may|might|must|shall|should|will|would"
+    r"|\w{2,}[^e]ed|became|began|brought|came|chose|fell|felt|found|gave|got|grew|held|kept|led"
+    r"|left|lost|made|met|ran|rose|saw|slept|spent|stood|took|underwent|went|won"
+)
+"""Verbs that have a subject, but for those in -s; the irregular ones are those of results."""
 _UNKNOWN = 1.0
 _PROPER = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]{2,}\b")
 """A word with a capital within a sentence."""
@@ -194,9 +202,28 @@ def _advice(text: str, told: Sequence[str]) -> bool:
 
 
 def _orders(sentence: str) -> bool:
-    """Whether a sentence begins like an order: by a verb, which has an article or so behind it."""
-    found = _ORDERS.match(sentence)
-    return found is not None and (found[1] or "").lower() not in STOPWORDS
+    """Whether a sentence is an order: it begins by a verb, and no verb in it has a subject."""
+    if _BIDS.match(sentence):
+        return True
+    lead = _LEAD.match(sentence)
+    said = _CONDITION.split(sentence[lead.end() if lead else 0 :])[0]
+    first, *rest = _WORD.findall(said.lower()) or [""]
+    if first in STOPWORDS - {"do", "use"} or _NOT_BARE.search(first) or not _is_verb(first):
+        return False
+    return bool(rest) and rest[0] != "of" and not any(map(_has_subject, rest))
+
+
+def _is_verb(word: str) -> bool:
+    """Whether a word can be a verb: everyday English has its form in -ing."""
+    stems = (word, word + word[-1:], word.removesuffix("e"))
+    return not _everyday().isdisjoint(f"{stem}ing" for stem in stems)
+
+
+def _has_subject(word: str) -> bool:
+    if _FINITE.fullmatch(word):
+        return True
+    bare = (word[:-1], word.removesuffix("es"), f"{word.removesuffix('ies')}y")
+    return word.endswith("s") and not word.endswith("ss") and any(map(_is_verb, bare))
 
 
 def folded(text: str) -> str:

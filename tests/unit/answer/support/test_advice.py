@@ -4,7 +4,8 @@
 kind. The seen half was in sight when the vetoes were written; the blind half, over other abstracts,
 was written after them. It was in sight when names with a capital were read more closely, before
 which the second blind part was written: commands, firms and fair sentences over ten abstracts more.
-`-s` prints the rates by kind.
+The third, of commands and fair sentences alone, was written before orders were read by their verbs,
+the fourth after that. `-s` prints the rates by kind.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ def sources_by_document(articles: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("half", "through", "wrongly", "least"),
-    [("seen", 0.07, 0.0, 80), ("blind", 0.12, 0.06, 80), ("second", 0.39, 0.0, 29)],
+    [
+        ("seen", 0.07, 0.0, 80),
+        ("blind", 0.12, 0.06, 80),
+        ("second", 0.13, 0.0, 29),
+        ("third", 0.33, 0.0, 65),
+        ("fourth", 0.25, 0.03, 41),
+    ],
 )
 def test_few_inventions_pass_and_few_fair_sentences_are_held_back(
     half: str, through: float, wrongly: float, least: int, shared_data: Path

@@ -73,6 +73,13 @@ PAPER = (
         ("Adults with knee pain must have ibuprofen.", ""),  # the paper speaks of a need
         ("Take the ibuprofen in the morning.", ADVICE),
         ("Never take ibuprofen.", ADVICE),
+        ("Use ibuprofen early.", ADVICE),
+        ("If knee pain lasts, give ibuprofen twice.", ADVICE),
+        ("Simply give more ibuprofen when pain comes back.", ADVICE),
+        ("Use of ibuprofen made a difference.", ""),
+        ("Pain relief was better with ibuprofen.", ""),
+        ("Mean pain fell with ibuprofen.", ""),
+        ("Bracing or care as usual made no difference.", ""),
         ("Tramadol reduced the knee pain.", NAME),
         ("Knee pain fell most with the brace sold by Acme.", NAME),
         ("Knee pain fell after meniscectomy.", NAME),
