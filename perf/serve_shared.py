@@ -4,12 +4,12 @@
     python -m perf.serve_shared ROOT --seconds 15 --model
 
 Starts `srrag serve` on a root with two keys. The quiet key asks one question after the other with a
-pause between: alone and, in turns with that, while clients of the busy key send a route what it
-accepts, as fast as it is taken. "process" is no route: programs beside the server that keep one or
-two cores busy, which no server can help. With `--model` a model of 0.3 s a call answers, on an
-endpoint of its own. The last line on stdout is one JSON object: p50 and p95 of the quiet key's
-seconds alone and under each route, the ratio of the latter with its bootstrap interval of 95 %,
-faults of either, requests of the busy key.
+pause between, in rounds: alone; while six clients of the busy key, in a process of their own, send
+a route what it accepts, as fast as it is taken; and beside a program that uses as much of the
+processors as that attack did, which no server can help. With `--model` a model of 0.3 s a call
+answers, on an endpoint of its own. The last line on stdout is one JSON object: p50 and p95 of the
+quiet key's seconds in each state, the ratios of p95 to that alone with their intervals of 95 %,
+faults of either key, requests of the busy one and the processors that they took.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import asyncio
 import hashlib
 import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -27,13 +28,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 import numpy as np
+import psutil
 
 from tests.endpoint_process import started
 
@@ -64,10 +66,17 @@ ROUTES: dict[str, tuple[str, Any]] = {
     "feedback": ("/v1/feedback", {"answer_id": "1", "verdict": "helpful"}),
 }
 BY_MODEL = ("answers", "stream", "chat", "search", "rerank")
-PROCESSES = {"process": 1, "process, two": 2}
-BUSY = "while True: pass"
-ROUNDS = 2
-_counted = itertools.count()
+LEAD_S = 2.0
+"""Seconds that a process has to start before the quiet key is measured."""
+BUSY = """
+import time
+end = time.monotonic() + {1}
+while time.monotonic() < end:
+    until = time.perf_counter() + 0.01 * {0}
+    while time.perf_counter() < until: pass
+    time.sleep(0.01 * (1 - {0}))
+"""
+_counted = itertools.count(10_000 * os.getpid())
 
 
 async def sent(session: aiohttp.ClientSession, key: str, path: str, body: Any) -> tuple[int, float]:
@@ -104,46 +113,69 @@ async def quiet(session: aiohttp.ClientSession, seconds: float) -> tuple[list[fl
     return took, seen
 
 
-async def attacked(
-    session: aiohttp.ClientSession, seconds: float, route: str, path: str, body: Any
-) -> tuple[list[float], Counter[int], Counter[int]]:
-    """What `quiet` gives while the busy key sends a route; last, the busy key's statuses."""
-    busy = Counter[int]()
+async def attack(seconds: float, path: str, body: Any) -> Counter[int]:
+    """Statuses of what the busy key's clients send in `seconds`."""
+    seen, until = Counter[int](), time.monotonic() + seconds
+    timeout = aiohttp.ClientTimeout(total=120)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{PORT}", timeout=timeout) as session:
 
-    async def attack() -> None:
-        while True:
-            busy[(await sent(session, "busy", path, anew(body)))[0]] += 1
+        async def client() -> None:
+            while time.monotonic() < until:
+                seen[(await sent(session, "busy", path, anew(body)))[0]] += 1
 
-    clients = [asyncio.create_task(attack()) for _ in range(0 if route in PROCESSES else CLIENTS)]
-    beside = [
-        subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(PROCESSES.get(route, 0))
-    ]
+        clients = [asyncio.create_task(client()) for _ in range(CLIENTS)]
+        ended, waiting = await asyncio.wait(clients, timeout=seconds)
+        for each in waiting:
+            each.cancel()
+        seen[-1] += sum(each.exception() is not None for each in ended)
+    return +seen
+
+
+def used_s(processes: Sequence[psutil.Process]) -> float:
+    """Seconds of processors that these and their children have used."""
+    total = 0.0
+    for process in processes:
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                total += times.user + times.system
+    return total
+
+
+async def state(
+    session: aiohttp.ClientSession, seconds: float, server: int, commands: Sequence[list[str]]
+) -> tuple[list[float], Counter[int], float, list[str]]:
+    """What `quiet` gives while commands run, the processors used, and what the commands print."""
+    beside = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in commands]
     try:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(LEAD_S if beside else 0)
+        counted = [psutil.Process(server), *(psutil.Process(each.pid) for each in beside)]
+        before, began = used_s(counted), time.monotonic()
         took, seen = await quiet(session, seconds)
+        used = (used_s(counted) - before) / (time.monotonic() - began)
     finally:
-        for client in clients:
-            client.cancel()
-        for process in beside:
-            process.kill()
-            process.wait()
-    ended = await asyncio.gather(*clients, return_exceptions=True)
-    faults = [each for each in ended if not isinstance(each, asyncio.CancelledError)]
-    busy[-1] += len(faults)
-    await asyncio.sleep(0.5)  # what was in hand is given up
-    return took, seen, +busy
+        told = [process.communicate(timeout=60)[0] for process in beside]
+    await asyncio.sleep(0.5 if beside else 0)  # what was in hand is given up
+    return took, seen, used, told
 
 
-def ratio(alone: list[float], under: list[float]) -> list[float]:
-    """The ratio of the 95th percentiles, and the bounds of 95 % of its bootstrap draws."""
+def ratio(alone: list[list[float]], under: list[list[float]]) -> list[float]:
+    """The ratio of the 95th percentiles over all rounds, and the bounds of 95 % of its draws.
+
+    A draw takes rounds with replacement, then seconds of each.
+    """
     draw = np.random.default_rng(0)
 
-    def p95(took: list[float], times: int) -> Any:
-        picked = draw.choice(took, (times, len(took)))
-        return np.quantile(picked, 0.95, axis=1)
+    def p95(rounds: list[list[float]], chosen: Any) -> float:
+        drawn = [draw.choice(rounds[number], len(rounds[number])) for number in chosen]
+        return float(np.quantile(np.concatenate(drawn), 0.95))
 
-    low, high = np.quantile(p95(under, 4000) / p95(alone, 4000), [0.025, 0.975])
-    middle = np.quantile(under, 0.95) / np.quantile(alone, 0.95)
+    ratios = []
+    for _ in range(2000):
+        chosen = draw.integers(0, len(alone), len(alone))
+        ratios.append(p95(under, chosen) / p95(alone, chosen))
+    low, high = np.quantile(ratios, [0.025, 0.975])
+    middle = np.quantile(np.concatenate(under), 0.95) / np.quantile(np.concatenate(alone), 0.95)
     return [round(float(each), 2) for each in (middle, low, high)]
 
 
@@ -159,8 +191,8 @@ async def places(session: aiohttp.ClientSession) -> dict[str, str]:
     return {"entity": quote(entity, safe=""), "window": quote(hits[0]["unit_id"], safe="")}
 
 
-async def table(seconds: float, routes: Sequence[str]) -> dict[str, Any]:
-    """Wait for the server, warm it, then measure it alone and under each route."""
+async def table(seconds: float, rounds: int, routes: Sequence[str], server: int) -> dict[str, Any]:
+    """Wait for the server, warm it, then measure each route in all states, round by round."""
     timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{PORT}", timeout=timeout) as session:
         for _ in range(240):
@@ -173,21 +205,35 @@ async def table(seconds: float, routes: Sequence[str]) -> dict[str, Any]:
         await quiet(session, 3.0)
         known, rows = await places(session), dict[str, Any]()
         for route in routes:
-            path, body = ROUTES.get(route, ("", None))
-            alone, under, seen, busy = list[float](), list[float](), Counter[int](), Counter[int]()
-            for _ in range(ROUNDS):
-                alone += (await quiet(session, seconds / ROUNDS))[0]
-                more, *statuses = await attacked(
-                    session, seconds / ROUNDS, route, path.format(**known), body
+            path, body = ROUTES[route]
+            sending = [sys.executable, "-m", "perf.serve_shared", path.format(**known)]
+            lasts = seconds + 2 * LEAD_S
+            sending += ["--attack", json.dumps(body), "--seconds", str(lasts)]
+            took: dict[str, list[list[float]]] = {"alone": [], "under": [], "beside": []}
+            seen, busy, extra = Counter[int](), Counter[str](), list[float]()
+            for _ in range(rounds):
+                alone, _, calm, _ = await state(session, seconds, server, [])
+                under, statuses, loaded, (sums,) = await state(session, seconds, server, [sending])
+                extra.append(max(0.01, loaded - calm))
+                share = extra[-1] / math.ceil(extra[-1])
+                spinning = [[sys.executable, "-c", BUSY.format(share, lasts)]] * math.ceil(
+                    extra[-1]
                 )
-                under += more
-                seen += statuses[0]
-                busy += statuses[1]
-            row = {name: np.quantile(took, [0.5, 0.95]).round(4).tolist()
-                   for name, took in (("alone", alone), ("under", under))}  # fmt: skip
-            rows[route] = row | {"ratio": ratio(alone, under), "n": [len(alone), len(under)]}
-            rows[route] |= {"quiet": dict(seen), "busy": dict(busy)}
-            print(f"{route:<15} {rows[route]}", file=sys.stderr, flush=True)
+                beside, *_ = await state(session, seconds, server, spinning)
+                for name, each in zip(took, (alone, under, beside), strict=True):
+                    took[name].append(each)
+                seen += statuses
+                busy += Counter(json.loads(sums))
+            row: dict[str, Any] = {
+                name: np.quantile(np.concatenate(each), [0.5, 0.95]).round(4).tolist()
+                for name, each in took.items()
+            }
+            for name in ("under", "beside"):
+                row |= {f"ratio {name}": ratio(took["alone"], took[name])}
+            row |= {"n": [sum(map(len, each)) for each in took.values()], "quiet": dict(seen)}
+            row |= {"busy": dict(busy), "processors": round(float(np.mean(extra)), 2)}
+            rows[route] = row
+            print(f"{route:<15} {row}", file=sys.stderr, flush=True)
         return rows
 
 
@@ -195,12 +241,16 @@ def main() -> None:
     """Serve, attack, print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each, alone and under")
-    parser.add_argument("--routes", help="of ROUTES and PROCESSES, with commas; by default all")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of a state in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--routes", help="of ROUTES, with commas; by default all")
     parser.add_argument("--model", action="store_true")
+    parser.add_argument("--attack", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    by_default = BY_MODEL if given.model else (*ROUTES, *PROCESSES)
-    routes = given.routes.split(",") if given.routes else by_default
+    if given.attack:
+        print(json.dumps(asyncio.run(attack(given.seconds, given.root, json.loads(given.attack)))))
+        return
+    routes = given.routes.split(",") if given.routes else BY_MODEL if given.model else list(ROUTES)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         keys = Path(folder) / "keys"
         hashes = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("busy", "quiet")}
@@ -215,7 +265,8 @@ def main() -> None:
         with (Path(folder) / "out").open("w") as log:
             server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
-                print(json.dumps(asyncio.run(table(given.seconds, routes))))
+                measured = table(given.seconds, given.rounds, routes, server.pid)
+                print(json.dumps(asyncio.run(measured)))
             finally:
                 server.send_signal(signal.SIGTERM)
                 server.wait(60)
