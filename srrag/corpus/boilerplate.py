@@ -26,7 +26,8 @@ _RUNNING = re.compile(
 )
 _NOTICE = re.compile(
     r"(?:copyright\b ?(?:\u00a9|\(c\)|(?:19|20)\d\d\b)|\u00a9 ?\S|\(c\) ?(?:19|20)\d\d\b"
-    r"|all rights reserved\b|downloaded from \S|this is an open[- ]access article\b"
+    r"|all rights reserved\b|downloaded from \S|click here (?:for|to)\b"
+    r"|this is an open[- ]access article\b"
     r"|(?:this article is )?(?:published|licen[cs]ed) under (?:a|the) creative commons\b)",
     re.IGNORECASE,
 )

@@ -70,8 +70,8 @@ _EMPTY_BRACKETS = re.compile(r" ?(?:\[[\s,;\u2013-]*\]|\([\s,;\u2013-]*\))")
 _BLANKS = re.compile(r"\s+")
 _DIGIT_END = re.compile(r"[\d)]\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
-_WORD = re.compile(r"[^\W\d_]{2}")
-"""A citation that holds a word, such as "Adams and Bell (2011)", is a part of its sentence."""
+_IN_SENTENCE = re.compile(r"[^\W\d_]{2}|\b(?:1[89]|20)\d\d[a-z]?\b")
+"""A citation with a word or a year, such as "Bell (2011)" or "2011", is a part of its sentence."""
 _SOURCE = frozenset(["tex-math", "annotation", "annotation-xml"])
 """The source of a formula, which stands beside it in characters."""
 
@@ -100,7 +100,7 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
         if not name:
             parts.append(entity_text(child))
         elif name == "xref" and child.get("ref-type") == "bibr":
-            if _WORD.search(words_of(child)):
+            if _IN_SENTENCE.search(words_of(child)):
                 _collect(child, skip, parts)
         elif name in _SOURCE:
             pass

@@ -118,6 +118,7 @@ def _own_ids(root: etree._Element) -> Iterator[str]:
     for name, path, form in (
         ("pmid", "./MedlineCitation/PMID", pmid_of),
         ("doi", ids.format("doi"), doi_of),
+        ("doi", ".//Article/ELocationID[@EIdType='doi']", doi_of),
         ("pmcid", ids.format("pmc"), pmcid_of),
     ):
         if plain := form(root.findtext(path) or ""):
@@ -148,9 +149,9 @@ def _pair(own: str, other: str, link: str, said_by: str) -> Iterator[Notice]:
 def _related_id(node: etree._Element) -> str:
     kind = (node.get("ext-link-type") or "").lower()
     told = (node.get(_XLINK) or "").strip()
-    if kind in ("pmid", "pubmed") and (pmid := pmid_of(told)):
+    if (kind in ("pmid", "pubmed") or "pubmed" in told) and (pmid := pmid_of(told)):
         return f"pmid:{pmid}"
-    if kind in ("pmc", "pmcid") and (pmcid := pmcid_of(told)):
+    if (kind.startswith("pmc") or "PMC" in told) and (pmcid := pmcid_of(told)):
         return f"pmcid:{pmcid}"
     doi = doi_of(told)
     return f"doi:{doi}" if doi else ""
@@ -170,7 +171,7 @@ class ReadNotices(Step):
     parsed says nothing here, since ParseDocuments rejects it.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = NOTICES
     keeps_rows: ClassVar[bool] = False

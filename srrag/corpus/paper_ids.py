@@ -1,17 +1,20 @@
 """One form of PMID, PMCID and DOI, whatever a file, a notice or a list writes.
 
-PMIDs are digits, PMCIDs begin with "PMC", DOIs are in lower case without "doi:", resolver or what
-stands around them in a sentence. DOIs are compared without case (DOI Handbook, section 2.4).
+PMIDs are digits, PMCIDs begin with "PMC", also out of links to PubMed and PMC; DOIs are in lower
+case without "doi:", resolver, escapes of links or what stands around them in a sentence. DOIs are
+compared without case (DOI Handbook, section 2.4).
 """
 
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from srrag.corpus.parsed import Metadata
 
-_DIGITS = re.compile(r"(?:pmid|pubmed)?[:\s]*0*([1-9]\d{0,8})(?:\.\d{1,2})?\Z", re.IGNORECASE)
-_PMCID = re.compile(r"(?:pmcid[:\s]*)?(?:PMC\s*)?0*([1-9]\d{0,8})(?:\.\d{1,2})?\Z", re.IGNORECASE)
+_END = r"0*([1-9]\d{0,8})(?:\.\d{1,2})?/?\Z"
+_DIGITS = re.compile(rf"(?:https?://\S*pubmed\S*/)?(?:pmid|pubmed)?[:\s]*{_END}", re.IGNORECASE)
+_PMCID = re.compile(rf"(?:https?://\S*/(?=PMC))?(?:pmcid[:\s]*)?(?:PMC\s*)?{_END}", re.IGNORECASE)
 _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+")
 _HYPHENS = str.maketrans("\u2010\u2011\u2012\u2013\ufe63", "-----")  # as typesetters print them
 _AROUND = ".,;:'’”*"
@@ -35,7 +38,7 @@ def doi_of(told: object) -> str:
 
     A bracket stays where the DOI opens it: Elsevier's hold pairs, as in 10.1016/s0140-6736(05)1.
     """
-    found = _DOI.search(str(told).translate(_HYPHENS))
+    found = _DOI.search(unquote(str(told)).translate(_HYPHENS))
     if found is None:
         return ""
     doi = found[0]

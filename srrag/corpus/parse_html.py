@@ -94,13 +94,23 @@ _META = {
 _DATES = ("citation_publication_date", "citation_date", "citation_online_date", "citation_year")
 _DIGIT_END = re.compile(r"[\d)]\s*\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+_MARKS = re.compile(r"[\d\s,;\[\]\u2013-]+")
 
 
 class _Converter(MarkdownConverter):
     def convert_sup(self, node: Any, text: str, parent_tags: set[str]) -> str:
-        """Write a power with "^", so that 10 to the 6th is not 106."""
+        """Write a power with "^", so that 10 to the 6th is not 106; leave citation marks out."""
+        if _MARKS.fullmatch(text) and (node.find("a") or node.find_parent("a")):
+            return ""
         power = _DIGIT_END.search(str(node.previous_sibling or "")) and _NUMBER.match(text)
         return f"^{text}" if power else text
+
+    def convert_summary(self, node: Any, text: str, parent_tags: set[str]) -> str:
+        """Set a block apart, in a cell by blanks."""
+        apart = " " if "_inline" in parent_tags else "\n\n"
+        return f"{apart}{text.strip()}{apart}"
+
+    convert_address = convert_center = convert_fieldset = convert_legend = convert_summary
 
 
 _TO_MARKDOWN = _Converter(

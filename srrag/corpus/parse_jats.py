@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
@@ -14,8 +14,8 @@ from srrag.corpus.safe_xml import local_name, xml_root
 _MAX_LEVEL = 6
 _LEFT_OUT = frozenset([
     "ref-list", "ack", "bio", "author-notes", "fn-group", "permissions", "object-id", "sec-meta",
-    "kwd-group", "graphic", "inline-graphic", "media", "attrib", "copyright-statement", "contrib",
-    "response", "front-stub", "processing-meta", "index", "toc",
+    "kwd-group", "graphic", "inline-graphic", "alt-text", "attrib", "copyright-statement",
+    "contrib", "response", "front-stub", "processing-meta", "index", "toc",
 ])  # fmt: skip
 """What is no text of the article; all else is read, and the words of these are counted."""
 _NOTES = frozenset(["fn"])
@@ -26,9 +26,10 @@ _OTHER_ABSTRACTS = frozenset(["toc", "teaser", "short", "graphical", "web-summar
 _LETTERS = ("decision-letter", "reply", "reviewer-report", "editor-report", "author-comment")
 """Articles within an article that are no part of it, but letters on it."""
 _BLOCKS = frozenset([
-    "sec", "p", "list", "def-list", "table-wrap", "table-wrap-group", "table-wrap-foot", "fig",
-    "fig-group", "boxed-text", "disp-quote", "statement", "supplementary-material", "fn", "app",
-    "app-group", "glossary", "notes", "verse-group", "speech", "disp-formula-group", "caption",
+    "sec", "p", "list", "def-list", "table", "array", "table-wrap", "table-wrap-group",
+    "table-wrap-foot", "fig", "fig-group", "boxed-text", "disp-quote", "statement", "media",
+    "supplementary-material", "fn", "app", "app-group", "glossary", "notes", "verse-group",
+    "speech", "disp-formula-group", "caption",
 ])  # fmt: skip
 _SIDE = _BLOCKS - {"p"} | _LEFT_OUT
 """What stands in a paragraph without being a part of its sentence."""
@@ -181,7 +182,10 @@ def _items(node: etree._Element, indent: str, others: list[etree._Element]) -> I
 
 
 def _definitions(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
-    """A line for each term with what it means, in one block."""
+    """The title, then a line for each term with what it means, in one block."""
+    title = node.find("./{*}title")
+    if title is not None:
+        yield inline_text(title)
     lines = []
     for item in node.iterfind(".//{*}def-item"):
         term, means = item.find("./{*}term"), item.findall("./{*}def")
@@ -191,35 +195,45 @@ def _definitions(node: etree._Element, level: int, dropped: list[str]) -> Iterat
 
 
 def _figure(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
-    """Label and caption, the tables, and what stands below them."""
+    """Label and caption in one block, then all else that is in it."""
     named = [node.find("./{*}label"), node.find("./{*}caption")]
     yield " ".join(text for part in named if part is not None and (text := inline_text(part)))
-    for table in node.iterfind(".//{*}table"):
-        yield "\n".join(markdown(_rows(table)))
-    for part in node:
-        if local_name(part) in ("table-wrap-foot", "p", "list", "def-list"):
-            holder = etree.Element("sec")
-            holder.append(copy.deepcopy(part))
-            yield from _blocks(holder, level, dropped)
+    holder = etree.Element("sec")
+    holder.extend(copy.deepcopy(part) for part in node if part not in named)
+    yield from _blocks(holder, level, dropped)
+
+
+def _table(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    yield "\n".join(markdown(_rows(node)))
 
 
 _READERS = {
     "p": _paragraph,
     "list": _list,
     "def-list": _definitions,
+    "table": _table,
+    "array": _table,
     "table-wrap": _figure,
     "fig": _figure,
+    "media": _figure,
     "supplementary-material": _figure,
 }
 
 
 def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
-    for row in table.iterfind(".//{*}tr"):
-        cells = (cell for cell in row if local_name(cell) in ("td", "th"))
-        yield [
-            TableCell(inline_text(cell), span_of(cell.get("colspan")), span_of(cell.get("rowspan")))
-            for cell in cells
-        ]
+    """The rows of a table of HTML, or of OASIS (CALS), which names its columns."""
+    columns = [each.get("colname") for each in table.iter("{*}colspec")]
+    for row in table.iter("{*}tr", "{*}row"):
+        cells = (cell for cell in row if local_name(cell) in ("td", "th", "entry"))
+        yield [TableCell(inline_text(cell), *_spans(cell, columns)) for cell in cells]
+
+
+def _spans(cell: etree._Element, columns: Sequence[str | None]) -> tuple[int, int]:
+    """The columns and rows that a cell spans; `morerows` are those beyond the first."""
+    ends = [columns.index(n) for n in map(cell.get, ("namest", "nameend")) if n in columns]
+    wide = ends[1] - ends[0] + 1 if len(ends) == 2 else cell.get("colspan")
+    more = (cell.get("morerows") or "").lstrip("0")
+    return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0)
 
 
 def _title(article: etree._Element) -> str:

@@ -63,7 +63,8 @@ def _metadata(root: etree._Element) -> Metadata:
     single = {
         "pmid": root.findtext("./*/PMID"),
         "journal": root.findtext(".//Article/Journal/Title") or root.findtext(".//Book/BookTitle"),
-        "doi": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='doi']"),
+        "doi": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='doi']")
+        or root.findtext(".//Article/ELocationID[@EIdType='doi']"),
         "pmcid": root.findtext(".//PubmedData/ArticleIdList/ArticleId[@IdType='pmc']"),
     }
     metadata: Metadata = {"encoding": "utf-8", "year": next((y for y in years if y), 0)}

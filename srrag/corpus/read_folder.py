@@ -219,7 +219,7 @@ def _cited(name: str, body: bytes, export: str) -> Iterator[RawRecord]:
             detail = f"{source}: the record has no abstract"
             yield refusal(source, "json", "no_text", detail, source_id)
             continue
-        packed = json.dumps({**record, "export": name}, sort_keys=True).encode("ascii")
+        packed = json.dumps(record, sort_keys=True).encode("ascii")
         yield RawRecord(source, source_id, "json", packed)
 
 

@@ -52,6 +52,9 @@ def test_a_retracted_record_without_an_abstract_speaks_of_its_paper_in_other_fil
     bare = bare.replace(b"</PubmedArticle>", ids + b"</PubmedData></PubmedArticle>")
     said = [each for each in pubmed_notices(bare) if each.standing == "retracted"]
     assert {each.about for each in said} == {"", "pmid:7", "doi:10.1000/x"}
+    own = b"<Article><ELocationID EIdType='doi'>10.1000/Y</ELocationID>"
+    said = pubmed_notices(bare.replace(b"<Article>", own))
+    assert "doi:10.1000/y" in {each.about for each in said}
     assert {each.about for each in pubmed_notices(RETRACTED)} == {"", "pmid:9"}
 
 
@@ -65,6 +68,12 @@ def test_jats_tells_the_notice_from_the_paper() -> None:
     assert jats_notices(jats("research-article", "retraction-forward", by_pmid)) == [
         Notice("", "retracted", "pmid:12", "jats")
     ]
+    for link, about in (
+        ("https://pubmed.ncbi.nlm.nih.gov/12/", "pmid:12"),
+        ("https://www.ncbi.nlm.nih.gov/pmc/articles/PMC12/", "pmcid:PMC12"),
+    ):
+        told = jats("retraction", "retracted-article", f'ext-link-type="uri" xlink:href="{link}"')
+        assert Notice(about, "retracted", "", "jats") in jats_notices(told)
     concern = jats_notices(jats("expression-of-concern", "object-of-concern"))
     assert Notice("doi:10.1000/abc", "concern", "", "jats") in concern
     assert jats_notices(jats("research-article", "companion")) == []

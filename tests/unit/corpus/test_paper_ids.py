@@ -14,6 +14,7 @@ from srrag.corpus.paper_ids import doi_of, plain_ids, pmcid_of, pmid_of
         ("10.1016/S0140-6736(05)67889-7,", "10.1016/s0140-6736(05)67889-7"),
         ("10.1016/S0140-6736(05)", "10.1016/s0140-6736(05)"),
         ("10.1186/s12934\u2011018\u20111017\u20115", "10.1186/s12934-018-1017-5"),
+        ("https://doi.org/10.1016%2FS0140-6736%2805%291", "10.1016/s0140-6736(05)1"),
         ("see 10.5/12 mm", ""),
         ("", ""),
     ],
@@ -29,6 +30,10 @@ def test_a_pmcid_has_its_letters_and_a_pmid_its_digits() -> None:
     assert [pmid_of(told) for told in ("PMID: 123", 123, "0123", "0", "x12", "PMC12")] == [
         "123", "123", "123", "", "", "",
     ]  # fmt: skip
+    pmc = "https://www.ncbi.nlm.nih.gov/pmc/articles/PMC123/"
+    assert (pmcid_of(pmc), pmid_of(pmc)) == ("PMC123", "")
+    pubmed = "https://pubmed.ncbi.nlm.nih.gov/123/"
+    assert (pmid_of(pubmed), pmcid_of(pubmed)) == ("123", "")
 
 
 def test_metadata_keep_what_is_an_id_and_all_else() -> None:

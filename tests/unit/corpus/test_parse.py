@@ -233,6 +233,16 @@ def test_html_becomes_markdown_and_page_furniture_goes() -> None:
     )
 
 
+def test_html_leaves_marks_of_citations_out_and_blocks_apart() -> None:
+    row = one(
+        "html",
+        "<html><body><p>It fell to 5<sup><a href='#r3'>3,4</a></sup> of 10<sup>6</sup>"
+        "<a href='#r7'><sup>7</sup></a>.</p><details><summary>Harms</summary>Rash</details>"
+        "<center>One</center><address>Two</address></body></html>",
+    )
+    assert row["text"] == "It fell to 5 of 10^6.\n\nHarms\n\nRash\n\nOne\n\nTwo"
+
+
 def test_html_declares_its_encoding() -> None:
     body = "<html><head><meta charset='iso-8859-2'></head><body>Łódź</body></html>"
     row = one("html", body.encode("iso-8859-2"))

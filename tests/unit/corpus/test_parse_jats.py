@@ -31,6 +31,21 @@ def text_of(body: str, after: str = "") -> str:
         ("<list><list-item><p>one</p><p><list><list-item><p>two</p></list-item></list></p>"
          "</list-item></list>", "- one\n    - two"),
         ("<p>Text<list><list-item><p>in it</p></list-item></list></p>", "- in it"),
+        ("<p>As Cole (<xref ref-type='bibr'>2014</xref>) said.<xref ref-type='bibr'>7</xref></p>",
+         "As Cole (2014) said."),
+        ("<def-list><title>Terms</title><def-item><term>CI</term><def><p>interval</p></def>"
+         "</def-item></def-list>", "Terms\n\n- CI: interval"),
+        ("<sec><table><tr><td>Q</td><td>5</td></tr></table></sec>", "| Q | 5 |"),
+        ("<p>Doses: <table><tr><td>Q</td><td>5</td></tr></table></p>", "Doses:\n\n| Q | 5 |"),
+        ("<table-wrap><table><tgroup><colspec colname='a'/><colspec colname='b'/><colspec "
+         "colname='c'/><thead><row><entry>Arm</entry><entry namest='b' nameend='c'>Dose</entry>"
+         "</row></thead><tbody><row><entry morerows='1'>Q</entry><entry>5</entry><entry>6</entry>"
+         "</row><row><entry>7</entry><entry>8</entry></row></tbody></tgroup></table></table-wrap>",
+         "| Arm | Dose | Dose |\n| --- | --- | --- |\n| Q | 5 | 6 |\n| Q | 7 | 8 |"),
+        ("<supplementary-material><label>S1</label><media><caption><p>Doses a day.</p></caption>"
+         "</media></supplementary-material>", "Doses a day."),
+        ("<fig><label>1</label><alternatives><graphic/><textual-form>A to B</textual-form>"
+         "</alternatives><disp-quote><p>It helped.</p></disp-quote></fig>", "A to B\n\nIt helped."),
         ("<sec><title>Methods</title><strange>What no list names.</strange></sec>",
          "What no list names."),
     ],
