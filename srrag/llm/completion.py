@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextvars
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,13 +144,14 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _MAX_DETAIL_CHARS = 300
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
     """Parse an answer by its schema; an invalid answer becomes a Completion with a fault.
 
-    Thinking before the JSON, and prose or fences around it, cost nothing. Of several objects, one
-    alone may fit the schema.
+    Thinking before the JSON, prose, fences or an object around it, and commas behind the last of
+    its items cost nothing. Of several objects, one alone may fit the schema.
     """
     said = spoken(text)
     # Guided decoding lets raw control characters through, although JSON forbids them.
@@ -169,10 +171,12 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
     begun = body[max(0, body.find("{")) :]
     if finish in CUT_OFF and (rescued := salvaged(begun, schema)) is not None:
         return Completion(said, value=rescued)
+    for tried in (body, _LAST_COMMA.sub(r"\1", body)):
+        found = _within(tried, schema)
+        if found is not None and found.value is not None:
+            return found
     prose = error.errors()[0]["type"] == "json_invalid"
-    if prose and (found := _within(body, schema)) is not None:
-        return found
-    return Completion(said, fault=_fault(said, finish, error))
+    return found if prose and found else Completion(said, fault=_fault(said, finish, error))
 
 
 def _valid(body: str, schema: type[Answer], said: str) -> Completion:
@@ -191,7 +195,7 @@ def _within(text: str, schema: type[Answer]) -> Completion | None:
     """The one object of a text that fits the schema, else the fault of the first; None without."""
     first: Completion | None = None
     fitting: dict[str, Completion] = {}
-    for each in objects(text):
+    for each in (inner for outer in objects(text) for inner in (outer, *_wrapped(outer, schema))):
         try:
             found = _valid(each, schema, each)
             fitting.setdefault(found.value.model_dump_json(), found)
@@ -201,6 +205,17 @@ def _within(text: str, schema: type[Answer]) -> Completion | None:
         detail = "The answer held several JSON objects of the schema."
         return Completion(text, fault=Fault("invalid_json", detail))
     return next(iter(fitting.values()), first)
+
+
+def _wrapped(text: str, schema: type[Answer]) -> list[str]:
+    """Answers within an object that has no field of theirs, as {"answer": {…}}."""
+    fields = schema.model_fields.keys()
+    try:
+        outer = pydantic_core.from_json(text)
+    except ValueError:  # too deep
+        return []
+    inner = () if fields & outer.keys() else outer.values()
+    return [json.dumps(each) for each in inner if isinstance(each, dict) and fields <= each.keys()]
 
 
 def read_logged(text: str, fault: str, schema: type[Answer], detail: str = "") -> Completion:
