@@ -39,6 +39,9 @@ def _inside_word(text: str, at: int) -> bool:
 CHARS_PER_TOKEN = 4.0
 """Characters of English a token of a language model, in the mean."""
 
+_CUTS = ("\n", ";\uff1b", ",\uff0c\u3001", " ")
+"""Where a text without full stops is best cut, with the marks of Chinese."""
+
 Names = Sequence[Sequence[str]]
 
 
@@ -110,11 +113,12 @@ def blocks(text: str, title: str, size_tokens: int) -> Iterator[NumberedBlock]:
     """Cut a text into blocks of whole sentences, of about `size_tokens` each.
 
     A blank text has none. Numbers count on from block to block. A block ends at the last heading or
-    paragraph of its second half, if there is one. Linear in the number of characters.
+    paragraph of its second half, if there is one. A sentence that fits no block, such as a text
+    without full stops, counts as several. Linear in the number of characters.
     """
     most = int(size_tokens * CHARS_PER_TOKEN)
     title = " ".join(title.split())
-    spans = sentence_spans(text)
+    spans = [piece for span in sentence_spans(text) for piece in _pieces(text, span, most)]
     number = start = 0
     while start < len(spans):
         end = _end(text, spans, start, most)
@@ -131,6 +135,21 @@ def blocks(text: str, title: str, size_tokens: int) -> Iterator[NumberedBlock]:
         if numbered:
             yield NumberedBlock(text, title, tuple(lines), numbered)
         start = end
+
+
+def _pieces(text: str, span: Span, most: int) -> Iterator[Span]:
+    """A sentence; one longer than `most` characters in eighths of that, best cut at a line."""
+    low, high = span
+    size = most // 8 if high - low > most else most
+    while high - low > size:
+        found = (max(text.rfind(m, low + size // 2, low + size) for m in marks) for marks in _CUTS)
+        cut = next((place for place in found if place >= 0), low + size - 1) + 1
+        yield low, low + len(text[low:cut].rstrip())
+        low = cut
+        while low < high and text[low].isspace():
+            low += 1
+    if low < high:
+        yield low, high
 
 
 def _end(text: str, spans: Sequence[Span], start: int, most: int) -> int:

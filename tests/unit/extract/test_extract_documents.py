@@ -404,6 +404,17 @@ def test_a_later_part_is_shown_what_it_names_and_then_what_came_first() -> None:
     assert not any(fact["reason"] for facts in by_rules["facts"].to_pylist() for fact in facts)
 
 
+@pytest.mark.parametrize("between", ["\n", "; ", ", ", " ", "\uff0c", ""])
+def test_a_text_without_full_stops_is_asked_in_parts(between: str) -> None:
+    """As tables of text, lists and some languages are written; each word stands in one part."""
+    said = [f"drug{n:04d}" for n in range(600)]
+    (*parts,) = step(block_tokens=300, engine=MODEL).prompts(documents(between.join(said)))
+    assert len(parts) >= 4
+    assert max(len(part.user) for part in parts) < 300 * 4 * 1.5
+    told = "".join(re.sub(r"(?m)^\[\d+\] ", "", part.user) for part in parts)
+    assert all(word in re.sub(r"\s", "", told) for word in said)
+
+
 TEXTS = st.text(max_size=12) | st.sampled_from(
     [*ENTITIES, *FOUND, "1 has_condition 2 @3", "1 a 1 @1"]
 )
