@@ -27,6 +27,14 @@ def span_of(told: object) -> int:
     return min(int(text), MAX_COLUMNS) if text.isdecimal() and len(text) < 9 and int(text) else 1
 
 
+def spans_of(cell: etree._Element, columns: Sequence[str | None]) -> tuple[int, int]:
+    """Columns and rows of a cell of HTML, or of CALS, whose columns have names (OASIS TM 9502)."""
+    ends = [columns.index(name) for name in map(cell.get, ("namest", "nameend")) if name in columns]
+    wide = ends[1] - ends[0] + 1 if len(ends) == 2 else cell.get("colspan")
+    more = (cell.get("morerows") or "").lstrip("0")
+    return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0)
+
+
 def grid(rows: Iterable[Sequence[TableCell]]) -> list[list[str]]:
     """Repeat each cell in all columns and rows that it spans."""
     below: dict[int, tuple[str, int]] = {}  # column: text from above, and its rows to come

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import TableCell, inline_text, markdown, span_of
+from srrag.corpus.inline_xml import TableCell, inline_text, markdown, spans_of
 from srrag.corpus.parsed import Parsed, Unparsable, plain_metadata
 from srrag.corpus.safe_xml import local_name, xml_root
 
@@ -151,22 +151,18 @@ def _table(node: etree._Element) -> Iterator[str]:
     caption = node.find("./{*}caption")
     said = "" if caption is None else inline_text(caption)
     yield f"{node.get('label')}. {said}".strip()
-    columns = {spec.get("colname"): n for n, spec in enumerate(node.iter("{*}colspec"))}
+    columns = [spec.get("colname") for spec in node.iter("{*}colspec")]
     rows = [[_cell(entry, columns) for entry in row.iterfind("./{*}entry")]
             for row in node.iter("{*}row")]  # fmt: skip
     if lines := list(markdown(rows)):
         yield "\n".join(lines)
 
 
-def _cell(entry: etree._Element, columns: Mapping[str | None, int]) -> TableCell:
-    """The text of an entry, and the columns and rows that it spans (CALS)."""
+def _cell(entry: etree._Element, columns: Sequence[str | None]) -> TableCell:
+    """The text of an entry, and the columns and rows that it spans."""
     for each in entry.iter("{*}newline"):
         each.text = " "
     items = [inline_text(item) for item in entry.iter("{*}item")]
     text = inline_text(entry, frozenset(["list"]))
-    first, last = (columns.get(entry.get(name), 0) for name in ("namest", "nameend"))
-    more = entry.get("morerows") or "0"
-    below = span_of(int(more) + 1) if more.isdecimal() else 1
-    return TableCell(
-        "; ".join(part for part in (text, *items) if part), max(1, last - first + 1), below
-    )
+    said = "; ".join(part for part in (text, *items) if part)
+    return TableCell(said, *spans_of(entry, columns))

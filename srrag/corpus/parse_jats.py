@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import TableCell, inline_text, markdown, span_of, words_of
+from srrag.corpus.inline_xml import TableCell, inline_text, markdown, spans_of, words_of
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
 from srrag.corpus.safe_xml import local_name, xml_root
 
@@ -225,15 +225,7 @@ def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
     columns = [each.get("colname") for each in table.iter("{*}colspec")]
     for row in table.iter("{*}tr", "{*}row"):
         cells = (cell for cell in row if local_name(cell) in ("td", "th", "entry"))
-        yield [TableCell(inline_text(cell), *_spans(cell, columns)) for cell in cells]
-
-
-def _spans(cell: etree._Element, columns: Sequence[str | None]) -> tuple[int, int]:
-    """The columns and rows that a cell spans; `morerows` are those beyond the first."""
-    ends = [columns.index(n) for n in map(cell.get, ("namest", "nameend")) if n in columns]
-    wide = ends[1] - ends[0] + 1 if len(ends) == 2 else cell.get("colspan")
-    more = (cell.get("morerows") or "").lstrip("0")
-    return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0)
+        yield [TableCell(inline_text(cell), *spans_of(cell, columns)) for cell in cells]
 
 
 def _title(article: etree._Element) -> str:
