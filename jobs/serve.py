@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 import time
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 from srrag.config import factory
 from srrag.runner.progress import say
 from srrag.serve.configured import settings_of
+from srrag.serve.library_facts import example_questions
 from srrag.storage.mirror import shown
+from srrag.storage.store import Store
 
 _POLL_S = 1.0
 
@@ -28,7 +32,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         with served(settings, cluster) as url:
             up = time.monotonic()
             say(f"{url} answers from {shown(settings.root)} by {', '.join(settings.pipelines)}.")
-            say(example(url, keyed=bool(settings.keys)))
+            asked = own_question(Store(settings.root), settings.build)
+            say(example(url, asked, keyed=bool(settings.keys)))
             # Not by `say`, which would name the store: a log stays on its node.
             print(f"log: {settings.log or 'in the folder of Ray'}", file=sys.stderr, flush=True)
             health = Health(cluster.start_s)
@@ -48,10 +53,18 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     return {"url": url, "pipelines": list(settings.pipelines), "seconds": seconds}
 
 
-def example(url: str, *, keyed: bool) -> str:
+def own_question(store: Store, build: str) -> str:
+    """A question that a title of a build asks, of its first part of documents; else a place."""
+    documents = store.read_pointer(build)["stages"]["documents"]
+    for part in documents["parts"][:1]:
+        titles = store.read_part("documents", documents["fingerprint"], part, ["title", "grade"])
+        if found := example_questions(titles.to_pylist()):
+            return found[0]
+    return "YOUR QUESTION"
+
+
+def example(url: str, question: str, *, keyed: bool) -> str:
     """A command that asks the server, with the place of a key where it needs one."""
     key = "-H 'authorization: Bearer KEY' " if keyed else ""
-    return (
-        f"  curl {url}/v1/answers {key}-H 'content-type: application/json' \\\n"
-        """       -d '{"question": "Does varenicline help people stop smoking?"}'"""
-    )
+    body = shlex.quote(json.dumps({"question": question}, ensure_ascii=False))
+    return f"  curl {url}/v1/answers {key}-H 'content-type: application/json' \\\n       -d {body}"
