@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,12 @@ STUDIES = {
     "E": "other study",
 }
 """What studies each grade holds, for readers."""
+_MANY = {
+    "A": "guidelines or consensus papers",
+    "B": "systematic reviews or meta-analyses",
+    "D": "cohort studies",
+    "E": "other studies",
+}
 GRADES = tuple(STUDIES)
 UNGRADED = "E"
 """The grade that a window without a grade counts as."""
@@ -23,6 +29,27 @@ UNGRADED = "E"
 def counted_as(grades: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Replace missing grades by UNGRADED."""
     return pc.if_else(pc.is_in(grades, value_set=pa.array(GRADES)), grades, UNGRADED)
+
+
+def kinds_of(counts: Mapping[str, int]) -> str:
+    """Say how many studies of each grade: "2 randomised trials and 1 cohort study"."""
+    return joined(f"{counts[g]} {_kind(g, counts[g])}" for g in sorted(counts, key=_ungraded_last))
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts as in a sentence: "a, b and c"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _ungraded_last(grade: str) -> tuple[bool, str]:
+    return not grade, grade
+
+
+def _kind(grade: str, number: int) -> str:
+    if grade not in STUDIES:
+        return "of unknown kind"
+    return STUDIES[grade] if number == 1 else _MANY.get(grade, f"{STUDIES[grade]}s")
 
 
 def check_grades(grades: Sequence[str]) -> None:

@@ -46,10 +46,11 @@ class LibraryFacts(BaseModel):
     newest: int
     language: str = Field(description='"" if it cannot be told')
     examples: list[str] = Field(description="questions made of titles of this library")
+    findings: int = Field(description="findings that a model read of them; 0 where none read")
     version: str
 
 
-def library_facts(units: Units, version: str) -> LibraryFacts:
+def library_facts(units: Units, findings: int, version: str) -> LibraryFacts:
     """Count the papers of a build, and make examples of the titles of up to MAX_READ documents.
 
     Documents with the same PMID, else the same title, are one paper.
@@ -71,6 +72,7 @@ def library_facts(units: Units, version: str) -> LibraryFacts:
         newest=spread["max"] or 0,
         language=guess_language(" ".join(texts)),
         examples=example_questions(read),
+        findings=findings,
         version=version,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from srrag.core.grades import joined
 from srrag.core.schema import TENDS
 from srrag.synthesis.comparisons import BEFORE, Announced, Comparison, Parts, StudyRow
 from srrag.synthesis.effects import Effect
@@ -21,6 +22,7 @@ FEW = 400
 """People below which an estimate is imprecise, whatever its interval (GRADE guidelines 6)."""
 SOME, MUCH = 40.0, 75.0
 """I² in % from which studies differ moderately and considerably (Cochrane Handbook 10.10.2)."""
+_NAMES = {"P": "people", "I": "treatment", "C": "comparator", "O": "outcome"}
 FUNNEL = 10
 """Studies below which asymmetry says nothing (Cochrane Handbook 13.3)."""
 
@@ -117,8 +119,9 @@ def _indirectness(
         return Domain(name, "not judged", f"not told by all studies: {', '.join(silent)}")
     named = [part for part in "PICO" if parts.get(part)]
     if named in ([], ["I"]):
-        return Domain(name, "not judged", "the question names neither people nor outcome")
-    return Domain(name, "no concern", f"the studies hold the {', '.join(named)} of the question")
+        return Domain(name, "not judged", "neither people nor outcome were read in the question")
+    held = joined(_NAMES[part] for part in named)
+    return Domain(name, "no concern", f"the studies hold the {held} of the question")
 
 
 def _holds(row: StudyRow, part: str, asked: Sequence[str], names: NameMatcher) -> bool:

@@ -148,7 +148,7 @@ def compare(
             meant = [(row, side) for row, side in on if row["doc_id"] in ill or not ill]
             relaxed, asked = ["O"], []
         on = meant
-    fits = {doc: _fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
+    fits = {doc: fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
     others = tuple(papers[doc] for doc in fits if not fits[doc])
     hidden = tuple(papers[d] for d in fits if fits[d] and papers[d].status in HIDDEN)
     on = [(r, s) for r, s in on if fits[r["doc_id"]] and papers[r["doc_id"]].status not in HIDDEN]
@@ -234,7 +234,8 @@ def _turned(row: Row) -> Row:
     }
 
 
-def _fits_people(paper: StudyPaper, parts: Parts, names: NameMatcher) -> bool:
+def fits_people(paper: StudyPaper, parts: Parts, names: NameMatcher) -> bool:
+    """Whether a paper tells of half the words or more of the people that are asked about."""
     asked = [each for each in parts.get("P", ()) if each]
     told = frozenset().union(*names.stems(f"{paper.title} {paper.text[:6000]}"))
     return not asked or any(

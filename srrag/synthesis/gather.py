@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.algo.terms import terms
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE
@@ -23,12 +24,14 @@ from srrag.reading.protocols import has_no_results
 from srrag.reading.sentences import sentence_spans
 from srrag.reading.statement import read_statement
 from srrag.storage.store import Store
-from srrag.synthesis.comparisons import Parts, Row
+from srrag.synthesis.comparisons import Parts, Row, fits_people
 from srrag.synthesis.names import NameMatcher
 from srrag.synthesis.studies import StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
 _LABEL = re.compile(r"(?:#{1,6} +|\*\*)?([A-Z][A-Za-z]+(?: [A-Za-z]+){0,3})(?:\*\*)?(?::|$)")
+_MOST = 0.6
+"""Share of words above which a sentence is a passage's, and an outcome is one that is named."""
 _DIRECTION = {"increased": "more", "decreased": "less"}
 
 
@@ -73,6 +76,11 @@ _OTHER_NAME = "other_name"
 _OF_THE_STUDY = (DOCUMENT, "Population")
 
 
+def findings_read(store: Store, build: str) -> int:
+    """How many findings a model read of the papers of a build; 0 for a build without a model."""
+    return _count(store, store.read_pointer(build)["stages"], "findings")
+
+
 class StudyFindings:
     """The findings of a build and what their papers say of their studies, read once.
 
@@ -98,17 +106,18 @@ class StudyFindings:
         if not (parts["I"] and parts["O"]):
             read = "; ".join(f"{name}: {', '.join(parts[part]) or 'none'}" for part, name in _ASKED)
             return f"rules read {read}: name both, or build with a model (model=…)"
-        documents = self._pointer["documents"]
-        receipts = (
-            self._store.read_receipt("documents", documents["fingerprint"], part)
-            for part in documents["parts"]
-        )
-        if most is not None and (count := sum(each.rows_out for each in receipts)) > most:
+        count = _count(self._store, self._pointer, "documents")
+        if most is not None and count > most:
             return f"{count:,} documents are too many for rules: build with a model (model=…)"
         return ""
 
-    def synthesise(self, question: str) -> Synthesis:
+    def synthesise(
+        self, question: str, answer: str = "", told: Iterable[tuple[str, str]] = ()
+    ) -> Synthesis:
         """Say what the findings say to a question.
+
+        With the passages that an answer rests on, by document, a model's findings in them say what
+        is compared, in place of the question: of several the one nearest to the answer's words.
 
         Raises UsageError where no model read and the question names no intervention or outcome.
         """
@@ -117,8 +126,12 @@ class StudyFindings:
         (parts,) = rule_anchors([question])
         with few_texts():
             if self._findings:
-                told = (self._findings, self._papers, self._names, "a model")
-                return synthesise(question, parts, *told)
+                meant = _behind(f"{question} {answer}", told, self._findings)
+                known = (self._findings, self._papers, self._names, "a model")
+                if not meant:
+                    return synthesise(question, parts, *known)
+                compared = _compared(parts["P"], meant, self._papers, self._names)
+                return synthesise(question, compared, *known, asked={"P": compared["P"]})
             papers, names = self._read(None)
             made = list(stated(papers.values(), parts, names))
             self._place(made)
@@ -160,6 +173,60 @@ class StudyFindings:
             held = (w["unit_id"] for w in windows.get(row["doc_id"], ())
                     if w["char_start"] <= start < w["char_end"])  # fmt: skip
             row["window"] = next(held, "")
+
+
+def _behind(said: str, told: Iterable[tuple[str, str]], findings: Iterable[Row]) -> list[Row]:
+    """The results that an answer rests on and names the outcome of, the one it names best first.
+
+    A finding stands in a passage that holds most words of its sentence, or most of whose words its
+    sentence holds.
+    """
+    passages: dict[str, list[set[str]]] = {}
+    for document, text in told:
+        passages.setdefault(document, []).append({*terms(text)})
+    words = {*terms(said)}
+
+    def share(name: str) -> float:
+        held = {*terms(name)}
+        return len(held & words) / max(1, len(held))
+
+    found = []
+    for row in findings:
+        held = passages.get(row["doc_id"])
+        if not held or row["kind"] != "found" or row["reject"] or not row["interventions"]:
+            continue
+        quote = {*terms(row["quote"])}
+        shared = max(len(quote & each) / max(1, min(len(quote), len(each))) for each in held)
+        if shared > _MOST and share(row["outcome"]) > _MOST:
+            found.append(row)
+
+    def named(row: Row) -> tuple[float, float]:
+        return share(row["outcome"]), share(" ".join(row["interventions"]))
+
+    return sorted(found, key=named, reverse=True)
+
+
+def _compared(
+    people: list[str], meant: list[Row], papers: Mapping[str, StudyPaper], names: NameMatcher
+) -> Parts:
+    """The parts by the results behind an answer: their interventions on the outcome of the first.
+
+    The people of the question stay if the first one's paper tells of them.
+    """
+    outcome, paper = meant[0]["outcome"], papers[meant[0]["doc_id"]]
+    same = [row for row in meant if names.same(row["outcome"], outcome)]
+    given = dict.fromkeys(name for row in same for name in row["interventions"])
+    fits = fits_people(paper, {"P": people}, names)
+    return {"P": people if fits else [], "I": [*given], "C": [], "O": [outcome], "T": []}
+
+
+def _count(store: Store, pointer: dict[str, Any], stage: str) -> int:
+    """The rows of a stage, by its receipts; 0 for a stage that is not there."""
+    if stage not in pointer:
+        return 0
+    entry = pointer[stage]
+    parts = (store.read_receipt(stage, entry["fingerprint"], part) for part in entry["parts"])
+    return sum(each.rows_out for each in parts)
 
 
 def _rows(

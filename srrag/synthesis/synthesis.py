@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.core.grades import STUDIES
+from srrag.core.grades import STUDIES, joined, kinds_of
 from srrag.core.schema import TENDS
 from srrag.synthesis.certainty import Domain, argue
 from srrag.synthesis.comparisons import (
@@ -49,6 +49,15 @@ class Weighed:
     differs: Mapping[str, tuple[str, ...]]
     fits: Mapping[str, tuple[PeopleFit, ...]]
     certainty: tuple[Domain, ...]
+
+    @property
+    def in_short(self) -> dict[str, str]:
+        """What stands beside an answer: the `studies`, whether they `agree`, how `sure` it is.
+
+        Each is a sentence or more, or "" where there is nothing to say; certainty is argued, with
+        the reason of each domain that was judged.
+        """
+        return {"studies": _in_numbers(self), "agree": _agree(self), "sure": _argued(self)}
 
 
 @dataclass(frozen=True)
@@ -106,16 +115,21 @@ def synthesise(
     papers: Mapping[str, StudyPaper],
     names: NameMatcher,
     read_by: str,
+    asked: Parts | None = None,
 ) -> Synthesis:
-    """Say what the findings say to a question; `read_by` names who read them."""
+    """Say what the findings say to a question; `read_by` names who read them.
+
+    `asked` are the parts that the question names, where `parts` come from elsewhere: how near the
+    studies are to what was asked is judged by them.
+    """
     found = compare(parts, findings, papers, names)
-    asked = asked_of(question, found.parts)
-    weighed = tuple(_weighed(each, asked, found, names) for each in found.comparisons)
+    people, asked = asked_of(question, found.parts), found.parts if asked is None else asked
+    weighed = tuple(_weighed(each, people, asked, found, names) for each in found.comparisons)
     return Synthesis(question, found.parts, weighed, found, read_by)
 
 
 def _weighed(
-    made: Comparison, asked: Mapping[str, str], found: Found, names: NameMatcher
+    made: Comparison, people: Mapping[str, str], asked: Parts, found: Found, names: NameMatcher
 ) -> Weighed:
     shared: dict[str, list[StudyRow]] = {}
     alone: list[tuple[str, str]] = []
@@ -134,11 +148,11 @@ def _weighed(
     directions: dict[str, Counter[str]] = {}
     for row in made.rows:
         directions.setdefault(row.counted, Counter())[row.paper.grade or "E"] += 1
-    fits = {row.doc_id: fit(asked, row, names) for row in (*made.rows, *made.reviews)}
+    fits = {row.doc_id: fit(people, row, names) for row in (*made.rows, *made.reviews)}
     return Weighed(
         made, pooled, {kind: tuple(shared[kind]) for kind in pooled}, tuple(alone), directions,
         _differences(made.rows), fits,
-        argue(made, pooled, fits, found.parts, found.announced, names),
+        argue(made, pooled, fits, asked, found.announced, names),
     )  # fmt: skip
 
 
@@ -170,6 +184,44 @@ def _told(row: StudyRow, name: str) -> str:
         "n": (f"{paper.people:,}",) if paper.people else (),
     }
     return "; ".join(own.get(name, paper.told.get(name, ())[:2]))
+
+
+def _in_numbers(each: Weighed) -> str:
+    """How many studies of which kind say what; reviews stand apart."""
+    counts: Counter[str] = Counter()
+    for by_grade in each.directions.values():
+        counts.update(by_grade)
+    reviews = Counter(row.paper.grade for row in each.comparison.reviews)
+    apart = f"{kinds_of(reviews)} not counted." if reviews else ""
+    if not counts:
+        return apart
+    mixed = len(counts) > 1
+    said = [
+        f"{sum(by.values())} {name}{f' ({kinds_of(by)})' * mixed}"
+        for name, by in each.directions.items()
+    ]
+    if counts.total() == 1:
+        said = [*each.directions]
+    total = f"{counts.total()} studies" if mixed else kinds_of(counts)
+    return " ".join(filter(None, [f"{total}: {', '.join(said)}.", apart]))
+
+
+def _agree(each: Weighed) -> str:
+    if len(each.directions) < 2:
+        return ""
+    names = ["number of people" if name == "n" else name.replace("_", " ") for name in each.differs]
+    apart = f"they differ in {joined(names)}" if names else "what sets them apart is not told"
+    return f"The studies do not say the same: {apart}."
+
+
+def _argued(each: Weighed) -> str:
+    """The domains of GRADE by their judgement, with reasons; those not judged are named alone."""
+    told: dict[str, list[str]] = {}
+    for domain in each.certainty:
+        why = "" if domain.judgement == "not judged" else f" ({domain.reason})"
+        told.setdefault(domain.judgement, []).append(f"{domain.domain}{why}")
+    ways = {"concern": "Of concern", "no concern": "No concern", "not judged": "Not judged"}
+    return " ".join(f"{way}: {'; '.join(told[key])}." for key, way in ways.items() if key in told)
 
 
 def shown_pool(kind: str, made: PooledEffect) -> dict[str, Any]:
@@ -248,6 +300,7 @@ def _comparison_json(each: Weighed) -> dict[str, Any]:
         "reviews": [_row_json(row, each.fits[row.doc_id]) for row in made.reviews],
         "pooled": [shown_pool(kind, pooled) for kind, pooled in each.pooled.items()],
         "not_pooled": [{"study": study, "reason": reason} for study, reason in each.unpooled],
+        "in_short": each.in_short,
         "directions": {name: dict(counts) for name, counts in each.directions.items()},
         "differs": {name: list(values) for name, values in each.differs.items()},
         "certainty": [

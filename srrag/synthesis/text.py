@@ -35,12 +35,7 @@ def _comparison(each: Weighed) -> Iterator[str]:
     made = each.comparison
     given = " / ".join(made.interventions[:3]) + " …" * (len(made.interventions) > 3)
     yield from _wrap(f"▌ {given or 'as asked'}  vs  {made.against}:  {made.outcome}")
-    counts = [
-        f"{name} {sum(by.values())} ({', '.join(f'grade {g}: {n}' for g, n in sorted(by.items()))})"
-        for name, by in each.directions.items()
-    ]
-    if counts:
-        yield from _wrap("Studies by direction: " + "; ".join(counts), "  ")
+    yield from _wrap(each.in_short["studies"], "  ")
     for kind, pooled in each.pooled.items():
         told = shown_pool(kind, pooled)
         yield from _wrap(

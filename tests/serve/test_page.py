@@ -19,10 +19,11 @@ from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.findings_root import PREVENTS, with_findings
 from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
-from tests.unit.serve.serving import CAST, listening, settings
+from tests.unit.serve.serving import CAST, CitingModel, citing, listening, settings
 
 pytestmark = pytest.mark.e2e
 ADOLESCENTS = "Should adolescents return to sport nine months after ACL reconstruction?"
+WALKING = "Does exercise prevent recurrence in adults who take up walking?"
 UNKNOWN = "Do ketamine lozenges cure hiccups of astronauts?"
 
 
@@ -151,6 +152,71 @@ def test_studies_are_put_side_by_side_when_it_is_asked_for(
         page.locator("#across").scroll_into_view_if_needed()
         picture(page, f"across-{view}", tmp_path)
         accessible(page)
+
+
+@pytest.mark.parametrize("view", ["desk", "phone"])
+def test_beside_a_models_answer_stands_what_the_findings_say_without_a_click(
+    browser: Browser, sample_root: Path, tmp_path: Path, view: str
+) -> None:
+    told = settings(with_findings(sample_root, tmp_path / "root"), "pipeline=bm25")
+    told = replace(told, pipelines={"bm25": citing(told, CitingModel())})
+    with listening(told) as url, visit(browser, url, view) as page:
+        asked: list[str] = []
+        page.on("request", lambda made: asked.append(made.url.removeprefix(url)))
+        with held(page, "**/v1/synthesis") as synthesis:
+            page.fill("#question", WALKING)
+            page.press("#question", "Enter")
+            synthesis.wait()
+            assert page.locator("#feedback").is_visible(), "the answer does not wait for it"
+            assert page.inner_text("#in-short") == ""
+        settled(page)
+        beside = page.inner_text("#certainty #in-short")
+        assert (
+            "vs usual care or no treatment: recurrence. 3 randomised trials: 1 better, 1" in beside
+        )
+        assert "The answer cites 1 of them." in beside
+        assert "The studies do not say the same: they differ in people, frequency" in beside
+        assert "Of concern: inconsistency" in beside and "Not judged: risk of bias" in beside
+        picture(page, f"in-short-{view}", tmp_path)
+        accessible(page)
+        assert page.locator(".comparison").count() == 0
+        page.get_by_role("button", name="Study by study").click()
+        settled(page)
+        assert page.get_by_label("Studies", exact=True).locator("tbody tr").count() == 3
+        assert asked.count("v1/synthesis") == 1 and asked.index("v1/answers/stream") == 0
+        page.emulate_media(media="print")
+        assert page.locator("#in-short").is_visible() and page.locator("#gather").is_hidden()
+
+
+def test_what_cannot_be_gathered_is_one_quiet_line(
+    browser: Browser, sample_root: Path, tmp_path: Path
+) -> None:
+    told = settings(with_findings(sample_root, tmp_path / "root"), "pipeline=bm25")
+    told = replace(told, pipelines={"bm25": citing(told, CitingModel())})
+    with listening(told) as url, visit(browser, url, faults=True) as page:
+        page.route("**/v1/synthesis", lambda route: route.abort())
+        ask(page, WALKING)
+        assert page.inner_text("#in-short") == "" and page.locator("#fault").is_hidden()
+        assert "cannot be reached" in page.inner_text("#gathered")
+        page.unroute("**/v1/synthesis")
+        page.click("#gather")
+        settled(page)
+        assert page.locator(".comparison").count() == 1
+
+
+@pytest.mark.parametrize("by", ["rules", "a model"])
+def test_rules_read_no_papers_for_a_synthesis_that_nobody_asked_for(
+    browser: Browser, sample_root: Path, tmp_path: Path, by: str
+) -> None:
+    told = settings(sample_root, "pipeline=bm25", f"completions={tmp_path}")
+    if by == "a model":
+        told = replace(told, pipelines={"bm25": citing(told, CitingModel())})
+    with listening(told) as url, visit(browser, url) as page:
+        asked: list[str] = []
+        page.on("request", lambda made: asked.append(made.url))
+        ask(page, WALKING)
+        assert len(asked) == 1 and asked[0].endswith("/v1/answers/stream")
+        assert page.is_visible("#gather") and page.inner_text("#in-short") == ""
 
 
 def test_a_library_without_findings_says_so(browser: Browser, url: str) -> None:

@@ -25,7 +25,7 @@ from srrag.answer.clinical.stance import (
 from srrag.answer.clinical.untold import UntoldPoint, untold_points
 from srrag.answer.select.candidates import LEANS
 from srrag.answer.write.cited import without_lead
-from srrag.core.grades import GRADES, STUDIES
+from srrag.core.grades import GRADES, STUDIES, kinds_of
 from srrag.core.standing import mark
 from srrag.llm.completion import Rules
 from srrag.reading.prose import cut_sentences
@@ -289,34 +289,13 @@ def _certainty(
     clear = sum(each.clear for each in found)
     mixed = all(direction_in(asked, each.sentence) != "unclear" for each in found)
     agree = _agree(agreed, clear, len(found), mixed) if quoted and (asked.O or found) else ""
+    rests = f"The answer rests on {kinds_of(counts)}." if counts else ""
     lower = LOWER if counts and best != next(iter(counts)) else ""
-    sentence = " ".join(filter(None, (_counted(counts), lower, agree)))
+    sentence = " ".join(filter(None, (rests, lower, agree)))
     return AnswerCertainty(
         best, STUDIES.get(best, ""), claimed, len(cited), counts, len(papers), len(found),
         agreed.says, agree, sentence,
     )  # fmt: skip
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    """The cited papers by kind: "The answer rests on 2 randomised trials and 1 cohort study."."""
-    if not counts:
-        return ""
-    kinds = [
-        f"{n} {STUDIES[g] if n == 1 else _many(STUDIES[g])}" if g else f"{n} of unknown kind"
-        for g, n in counts.items()
-    ]
-    told = kinds[0] if len(kinds) == 1 else ", ".join(kinds[:-1]) + " and " + kinds[-1]
-    return f"The answer rests on {told}."
-
-
-def _many(study: str) -> str:
-    """The plural of a kind of study."""
-    plurals = {
-        "guideline or consensus": "guidelines or consensus papers",
-        "systematic review or meta-analysis": "systematic reviews or meta-analyses",
-        "cohort study": "cohort studies", "other study": "other studies",
-    }  # fmt: skip
-    return plurals.get(study, f"{study}s")
 
 
 def _agree(agreed: PapersAgree, number: int, unclear: int, mixed: bool) -> str:

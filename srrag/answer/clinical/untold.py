@@ -66,7 +66,7 @@ def _conflict(agreed: PapersAgree, cited: Sequence[CitedPaper]) -> list[UntoldPo
         text = f"The papers do not agree: {sides}.{where} They may compare different things."
         return [UntoldPoint("conflict", text)]
     if len(cited) == 1:
-        return [UntoldPoint("single", "Only one paper is cited: nothing here confirms it.")]
+        return [UntoldPoint("single", "Only one paper is cited: the answer stands on it alone.")]
     return []
 
 

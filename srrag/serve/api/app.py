@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -47,6 +46,8 @@ from srrag.serve.api.sse import answer_events
 from srrag.serve.errors import ApiError
 from srrag.serve.library_facts import LibraryFacts, library_facts
 from srrag.serve.service import PipelineService
+from srrag.storage.store import Store
+from srrag.synthesis.gather import findings_read
 
 _CODES = {400: "invalid", 404: "not_found", 405: "method"}
 
@@ -134,7 +135,11 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
         """What the library holds, by grade, and questions that its own titles ask."""
         edition, passing = host.edition, passing_of(request)
         if edition.version not in facts:
-            make = partial(library_facts, edition.units, edition.version)
+            store, build = Store(host.settings.root), host.settings.build
+
+            def make() -> LibraryFacts:
+                return library_facts(edition.units, findings_read(store, build), edition.version)
+
             made = await host.call(make, passing.deadline, passing.counted)
             facts.clear()
             facts[edition.version] = made

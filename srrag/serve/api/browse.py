@@ -188,7 +188,8 @@ def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
             if why := gathered[version].unread(body.question, READ_BY_RULES):
                 raise ApiError(404, "no_findings", f"this library holds no findings; {why}")
             try:
-                found = gathered[version].synthesise(body.question)
+                told = [(each.doc_id, each.text) for each in body.told]
+                found = gathered[version].synthesise(body.question, body.answer, told)
             except UsageError as error:  # what it needs is not installed
                 raise ApiError(501, "extra", str(error)) from error
             return found.json | {"plots": as_images(found)}

@@ -67,12 +67,25 @@ class SearchRequest(Request):
     pipeline: str | None = Field(None, max_length=100)
 
 
+class ToldPassage(Request):
+    """A passage of a paper that an answer rests on."""
+
+    doc_id: str = Field(max_length=200)
+    text: str = Field(max_length=20_000)
+
+
 class SynthesisRequest(Request):
     """A question to the findings of all papers, which no pipeline chooses from."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": TRIED}]})
 
     question: str = Field(max_length=MAX_QUESTION_CHARS)
+    answer: str = Field("", max_length=MAX_QUESTION_CHARS, description="its first sentences")
+    told: list[ToldPassage] = Field(
+        [],
+        max_length=100,
+        description="what an answer rests on: a model's findings in it say what is compared",
+    )
 
 
 class ChatPart(BaseModel):

@@ -1,7 +1,7 @@
-// What studies found, across papers: made when it is asked for, from the record of /v1/synthesis.
+// What studies found, across papers, from the record of /v1/synthesis.
 
 import { at, make, read, several, short } from "./dom.js";
-import { badge, source, standingMark } from "./evidence.js";
+import { badge, citedOf, placesIn, source, standingMark } from "./evidence.js";
 import { cell } from "./findings.js";
 import { spansOf, windowOf } from "./window.js";
 
@@ -13,47 +13,104 @@ const figure = (value) => String(Number(value.toPrecision(3))).replace("-", "−
 const ends = (pair) => `${figure(pair[0])} to ${figure(pair[1])}`;
 const folded = (told, ...content) => make("details", {}, make("summary", {}, told), ...content);
 
-// Offers the studies of a question; what an earlier question had goes.
-export function offerAcross(question) {
-  at("comparisons").replaceChildren();
+// Findings of a model up to which they are gathered without a click: a server reads them all once.
+const MOST = 100_000;
+const gathered = new WeakMap(); // what was gathered, by reply
+let stored = 0; // findings that a model read of this library
+let shown = null; // the reply that all this is about
+
+export const findingsHere = (count) => { stored = count; };
+
+// Offers the studies of an answer's question. Beside a model's answer stands at once what a model's
+// findings say across them; rules would read every paper for it, so that waits for a click.
+export function offerAcross(reply) {
+  shown = reply;
+  for (const id of ["comparisons", "in-short"]) at(id).replaceChildren();
   at("gathered").textContent = "";
   at("gather").hidden = false;
   at("gather").disabled = false;
-  at("gather").onclick = () => gather(question);
+  at("gather").onclick = () => open(reply);
+  if (reply.model !== "rules" && reply.state !== "not" && stored && stored <= MOST) {
+    whenMade(reply, (made) => at("in-short").replaceChildren(...inShort(made, reply)));
+  }
 }
 
-async function gather(question) {
+function open(reply) {
   const place = at("comparisons");
   at("gather").disabled = true;
   at("gathered").textContent = "Studies are put side by side …";
-  const stale = () => at("asked").textContent !== question;
-  try {
-    const made = await read("v1/synthesis", { body: { question } });
-    if (stale()) return;
-    const shown = comparisons(made);
-    place.replaceChildren(...shown.slice(0, FIRST), ...aside(made));
-    if (shown.length > FIRST) {
-      const more = folded(several(shown.length - FIRST, "more comparison"), ...shown.slice(FIRST));
+  return whenMade(reply, (made) => {
+    const all = comparisons(made);
+    place.replaceChildren(...all.slice(0, FIRST), ...aside(made));
+    if (all.length > FIRST) {
+      const more = folded(several(all.length - FIRST, "more comparison"), ...all.slice(FIRST));
       place.insertBefore(more, place.children[FIRST]);
     }
-    at("gathered").textContent = shown.length ? `${several(shown.length, "comparison")}, the best studied first.`
+    at("gathered").textContent = all.length ? `${several(all.length, "comparison")}, the best studied first.`
       : "No study here compares this on an outcome that was asked for.";
     at("gather").hidden = true;
+  });
+}
+
+// Draws what the server gathers for a question, asked once, unless another answer is shown by then.
+async function whenMade(reply, draw) {
+  if (!gathered.has(reply)) {
+    gathered.set(reply, read("v1/synthesis", { body: { question: reply.question, ...(reply.model === "rules" ? {} : behind(reply)) } }));
+  }
+  try {
+    const made = await gathered.get(reply);
+    if (shown === reply) draw(made);
   } catch (error) {
-    if (stale()) return;
+    gathered.delete(reply);
+    if (shown !== reply) return;
     at("gathered").textContent = error.message;
     at("gather").disabled = false;
   }
+}
+
+// What a model's answer rests on: by its findings the server knows what is compared.
+function behind(reply) {
+  const told = reply.evidence.flatMap(({ doc_id, text, number }) => placesIn(reply, number).map(({ start, end }) =>
+    ({ doc_id, text: [...text].slice(start, end).join("") }))).slice(0, 100);
+  const lead = reply.sentences.filter(({ part }) => part === "answer").map(({ text }) => text);
+  return { told, answer: short(lead.join(" "), 4000) };
+}
+
+// The best studied comparison of the asked outcome that holds a paper which the answer cites.
+function inShort(made, reply) {
+  const numbers = citedOf(reply);
+  const cited = new Set(reply.evidence.filter((each) => numbers.has(each.number)).map((each) => each.doc_id));
+  const own = (rows) => rows.filter(({ papers }) => papers.some((id) => cited.has(id))).length;
+  const asked = made.parts.O?.length && !made.not_counted.no_study_has.length;
+  const best = asked && made.comparisons.find((each) => each.studies.length && own([...each.studies, ...each.reviews]));
+  if (!best) return [];
+  const { studies: count, agree, sure: argued } = best.in_short;
+  const all = made.comparisons.length > 1 ? `All ${made.comparisons.length} comparisons, study by study` : "Study by study";
+  const more = make("button", { type: "button", className: "plain" }, all);
+  more.addEventListener("click", async () => {
+    await open(reply);
+    at("across-title").scrollIntoView();
+  });
+  const used = own(best.studies);
+  const uncited = used < best.studies.length ? ` The answer cites ${used || "none"} of them.` : "";
+  return [
+    make("p", { className: "sum", dir: "auto" }, `${named(best)}. `, make("strong", {}, count), uncited),
+    agree ? make("p", { className: "label", dir: "auto" }, agree) : "",
+    make("p", { className: "fine", dir: "auto" }, argued), more,
+  ].filter(Boolean);
+}
+
+function named({ interventions: given, against, outcome }) {
+  return begun(`${given.slice(0, 3).join(" / ") || "as asked"}${given.length > 3 ? " …" : ""} vs ${against}: ${outcome}`);
 }
 
 function comparisons(made) {
   let plot = 0; // plots stand in the order of what is pooled
   return made.comparisons.map((each) => {
     const pooled = each.pooled.map((pool) => forest(pool, made.plots[plot++]));
-    const given = each.interventions.slice(0, 3).join(" / ") + (each.interventions.length > 3 ? " …" : "");
     return make("article", { className: "comparison" },
-      make("h3", { dir: "auto" }, `${given || "As asked"} vs ${each.against}: ${each.outcome}`),
-      make("p", { className: "sum" }, counted(each.directions)),
+      make("h3", { dir: "auto" }, named(each)),
+      make("p", { className: "sum" }, each.in_short.studies),
       studies(each.studies, "Studies"), ...pooled,
       each.reviews.length ? make("h4", {}, "Reviews, not counted among the studies") : "",
       each.reviews.length ? studies(each.reviews, "Reviews") : "",
@@ -61,23 +118,20 @@ function comparisons(made) {
   });
 }
 
-const counted = (directions) => Object.entries(directions).map(([name, grades]) =>
-  `${name}: ${Object.entries(grades).map(([grade, n]) => `${n} of grade ${grade}`).join(", ")}`).join(" · ");
-
 function table(name, heads, rows) {
   return make("table", { className: "rows", "aria-label": name },
     make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
     make("tbody", {}, ...rows));
 }
 
-const named = (study) => [badge(study.grade), " ", standingMark({ standing: study.status }),
+const titled = (study) => [badge(study.grade), " ", standingMark({ standing: study.status }),
   make("span", { dir: "auto" }, short(study.title, 90)), study.year ? ` (${study.year})` : ""];
 
 // ---- the studies ----
 
 const studies = (rows, name) => table(name, ["Study", "Compared", "Found", "Effect"], rows.map((study) =>
   make("tr", {},
-    cell("Study", make("div", {}, ...named(study).filter(Boolean)), make("span", { className: "fine" },
+    cell("Study", make("div", {}, ...titled(study).filter(Boolean)), make("span", { className: "fine" },
       study.n ? `n = ${study.n.toLocaleString("en")}` : "number of people not told",
       study.papers.length > 1 ? `; one study in ${study.papers.length} papers, by ${study.one_study_by}` : ""),
     sentence(study)),
@@ -128,11 +182,12 @@ function differing({ differs, studies: rows }) {
   if (!names.length) return [];
   return [make("h4", {}, "They do not say the same: what sets them apart"),
     table("What sets the studies apart", ["Study", "Found", ...names.map(capital)], rows.map((study, n) => make("tr", {},
-      cell("Study", ...named(study)), cell("Found", says(study.direction)),
+      cell("Study", ...titled(study)), cell("Found", says(study.direction)),
       ...names.map((name) => cell(capital(name), differs[name][n] || "not told")))))];
 }
 
-const capital = (name) => name === "n" ? "People (n)" : (name[0].toUpperCase() + name.slice(1)).replace("_", " ");
+const begun = (text) => text[0].toUpperCase() + text.slice(1);
+const capital = (name) => name === "n" ? "People (n)" : begun(name).replace("_", " ");
 
 // Who was asked about, and below whom the studies tell of.
 function whom(rows) {
@@ -141,7 +196,7 @@ function whom(rows) {
   const place = (part) => rows[0].fit.findIndex((each) => each.part === part);
   return folded("Your patient and theirs", table("The people of the question and of the studies", ["Who", ...parts.map((each) => capital(each.part))], [
     make("tr", { className: "asked" }, cell("Who", "Asked about"), ...parts.map((each) => cell(capital(each.part), each.asked || "not asked"))),
-    ...rows.map((study) => make("tr", {}, cell("Who", ...named(study)),
+    ...rows.map((study) => make("tr", {}, cell("Who", ...titled(study)),
       ...parts.map(({ part }) => held(study.fit[place(part)]))))]));
 }
 

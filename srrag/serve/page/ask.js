@@ -1,6 +1,6 @@
 // The question page: streams the answer, and shows what a clinician reads of it.
 
-import { offerAcross } from "./across.js";
+import { findingsHere, offerAcross } from "./across.js";
 import { at, call, during, fail, make, read, several, withKey } from "./dom.js";
 import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
 import { claims, showFindings } from "./findings.js";
@@ -85,7 +85,7 @@ function hear(name, data, wanted) {
 const FOLDED = ["read-as", "verdict", "notice", "standing", "missing", "note", "limits", "left-out"];
 
 function clear() {
-  for (const id of ["answer", "sure", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
+  for (const id of ["answer", "sure", "in-short", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
     at(id).replaceChildren();
   }
   for (const id of [...FOLDED, "result", "feedback", "start", "headline", "paper"]) at(id).hidden = true;
@@ -156,7 +156,7 @@ export function show(reply) {
   at("references").replaceChildren(...reading.references.map((line) => make("li", { dir: "auto" }, line)));
   at("sources").hidden = !reading.references.length;
   offer(reply, address({ ...current(), question: reply.question, version: reply.version }));
-  offerAcross(reply.question);
+  offerAcross(reply);
   at("by").textContent = writer(reply);
   showSteps(at("steps"), reply.trace);
   at("said").textContent = [reading.heading, ...(reading.bottom_line.length
@@ -286,7 +286,8 @@ async function begin() {
   }
 }
 
-function showLibrary({ papers, grades, oldest, newest, examples }) {
+function showLibrary({ papers, grades, oldest, newest, examples, findings }) {
+  findingsHere(findings);
   const top = [["A", "guideline"], ["B", "systematic review"], ["C", "randomised trial"]]
     .map(([grade, name]) => grades[grade] ? several(grades[grade], name) : `no ${name}`);
   const years = newest ? `, ${oldest} to ${newest}` : "";

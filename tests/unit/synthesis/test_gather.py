@@ -32,3 +32,27 @@ def test_names_that_the_build_encoded_are_not_encoded_again(
     assert made.comparisons
     assert "running exercise" in asked, "no entity has this name"
     assert not {"exercise", "recurrence"} & {*asked}
+
+
+def test_the_findings_that_an_answer_rests_on_say_what_is_compared(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    """A question in words of its own names no part; what its answer cites does."""
+    store = Store(with_findings(sample_root, tmp_path / "root"))
+    read = gather.StudyFindings(store, "default")
+    assert gather.findings_read(store, "default") == 4
+    (walk,) = [row for row in read._findings if row["interventions"] == ["walking exercise"]]
+    asked, answer = "Would I be spared by more steps a day?", "Walking put off recurrence."
+    assert not read.synthesise(asked).parts.get("O"), "nothing to compare is read in it"
+    passage = f"Background first. {walk['quote']}"
+    made = read.synthesise(asked, answer, [(walk["doc_id"], passage)])
+    assert (made.parts["I"], made.parts["O"]) == (["walking exercise"], ["recurrence"])
+    best, *_ = made.comparisons
+    assert walk["doc_id"] in [row.doc_id for row in best.comparison.rows]
+    near = {domain.domain: domain for domain in best.certainty}["indirectness"]
+    assert near.judgement == "not judged", "the question named neither people nor outcome"
+    elsewhere = [("0" * 32, passage)], [(walk["doc_id"], "Background first.")]
+    for told in elsewhere:
+        assert not read.synthesise(asked, answer, told).parts.get("O")
+    other = read.synthesise(asked, "Falls were fewer.", [(walk["doc_id"], passage)])
+    assert not other.parts.get("O"), "an outcome that the answer does not name"

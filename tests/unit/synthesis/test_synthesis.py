@@ -117,6 +117,26 @@ def test_directions_that_oppose_stand_beside_what_sets_the_studies_apart() -> No
     assert "dose: [1] 5 mg | [2] 50 mg" in readable(made)
 
 
+def test_in_short_it_says_how_many_studies_whether_they_agree_and_how_sure() -> None:
+    papers = [paper("one"), paper("two", grade="D"), paper("three"), paper("review", grade="B")]
+    told = [finding("one"), finding("two"), finding("three", "worse", people=["boys"])]
+    (each,) = synthesis([*told, finding("review")], papers).comparisons
+    short = each.in_short
+    assert short["studies"] == (
+        "3 studies: 2 better (1 randomised trial and 1 cohort study), 1 worse (1 randomised trial)."
+        " 1 systematic review or meta-analysis not counted."
+    )
+    assert short["agree"].startswith("The studies do not say the same: they differ in ")
+    assert "inconsistency (studies point opposite ways)" in short["sure"].split("No concern")[0]
+    assert "Not judged: " in short["sure"] and "low" not in short["sure"].split()
+    (alone,) = synthesis([finding("one")]).comparisons
+    assert (
+        alone.in_short["studies"] == "1 randomised trial: better." and not alone.in_short["agree"]
+    )
+    (same,) = synthesis([finding("one"), finding("two", "worse")]).comparisons
+    assert same.in_short["agree"].endswith("what sets them apart is not told.")
+
+
 def test_sentences_of_one_paper_that_contradict_each_other_count_as_no_direction() -> None:
     made = synthesis([finding("one", **OR), finding("one", "worse", quote="Yet more died.")])
     (row,) = made.comparisons[0].comparison.rows

@@ -159,6 +159,11 @@ def test_a_synthesis_is_the_record_of_the_command_with_a_plot_of_each_pool(
         for study in (*each["studies"], *each["reviews"]):
             window = client.get(f"/v1/windows/{study['window']}").json()
             assert window["doc_id"] == study["doc_id"] and study["sentence"] in window["text"]
+        assert client.get("/v1/library").json()["findings"] == 4
+        cited = {"doc_id": study["doc_id"], "text": study["sentence"]}
+        body = {"question": "And for them?", "answer": "Recurrence is rarer.", "told": [cited]}
+        behind = client.post("/v1/synthesis", json=body).json()
+        assert behind["parts"]["O"] == ["recurrence"] == [behind["comparisons"][0]["outcome"]]
         late = client.post(
             "/v1/synthesis", json={"question": "x y"}, headers={"x-timeout-s": "1e-6"}
         )
