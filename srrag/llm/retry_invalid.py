@@ -73,8 +73,10 @@ class _Question:
                 temperature=max(self.first.temperature, AFRESH_TEMPERATURE),
             )
         elif self.fault is not None and self.fault.items:
-            shown = _only(self.best.value, self.fault.items).model_dump_json()
-            self.prompt = replace(self.first, turns=((shown, _request_items(self.fault)),))
+            part = _only(self.best.value, self.fault.items)
+            lacks = not any(isinstance(item, list) and item for _, item in part)
+            shown = (self.best.value if lacks else part).model_dump_json()
+            self.prompt = replace(self.first, turns=((shown, _request_items(self.fault, lacks)),))
         elif len(shown := answer.text.strip()) > _MAX_SHOWN_CHARS:
             self.prompt = replace(self.first, user=f"{self.first.user}\n\n{_request(fault)}")
         elif shown:
@@ -141,7 +143,8 @@ def ask(
     and samples.
 
     Where some items of an answer are at fault, the retry shows and asks for them alone, and takes
-    them into the answer. What stood is never lost by a retry: of two answers the better is kept.
+    them into the answer; one that only lacks items is shown as it stands. What stood is never lost
+    by a retry: of two answers the better is kept.
 
     Tries in the log count, unless the client is `fresh`, which grants `again` + 1 new ones. An
     answer that fits its schema but fails the step's `check` is returned if none is better. Raises
@@ -198,12 +201,17 @@ def example_words(system: str) -> frozenset[str]:
     return frozenset(text for text in found if " " in text or text.strip("….?") == "" != text)
 
 
-def _request_items(fault: Fault) -> str:
-    """The message that asks the model to correct some items of its answer."""
+def _request_items(fault: Fault, lacks: bool) -> str:
+    """The message that asks the model to correct some items of its answer, or for what it lacks."""
+    wrong = fault.detail[:_MAX_REQUEST_CHARS]
+    if lacks:
+        return (
+            f"{wrong} What you wrote stands. Answer with one JSON object of the schema that holds "
+            "the items that are missing, and none of those above."
+        )
     return (
-        f"{fault.detail[:_MAX_REQUEST_CHARS]} These items are at fault, the others stand. Answer "
-        "with one JSON object of the schema that holds these items alone, corrected; leave out "
-        "what cannot be."
+        f"{wrong} These items are at fault, the others stand. Answer with one JSON object of the "
+        "schema that holds these items alone, corrected; leave out what cannot be."
     )
 
 

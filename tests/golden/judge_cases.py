@@ -13,6 +13,7 @@ from srrag.lab.judges.choice import JudgeChoice
 from srrag.lab.judges.gold import JudgeByGold
 from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.judges.relevancy import GuessQuestions
+from srrag.lab.judges.statements import JudgeStatements
 from srrag.lab.judges.support import JudgeClaims
 from srrag.lab.measure.judgements import CASES
 from srrag.llm.completion import Prompt
@@ -73,7 +74,8 @@ def chosen(fill: Fill) -> list[Prompt]:
 
 
 JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
-    "judge_support": lambda fill: JudgeClaims().prompts(case(fill, nuggets=nuggets(fill))),
+    "judge_support": lambda fill: JudgeClaims().prompts(case(fill)),
+    "judge_statements": lambda fill: JudgeStatements().prompts(case(fill, nuggets=nuggets(fill))),
     "judge_by_gold": compared,
     "judge_preference": preferred,
     "rate_accuracy": lambda fill: rated(fill)[:1],

@@ -60,7 +60,10 @@ class MeasureCitations(Measure):
         if lost:
             yield FAITHFULNESS.failed(case, "", Fault(lost, "its claims are not known"))
         for claim in claims:
-            yield FAITHFULNESS.told(case, claim["text"], {**claim, "fault": ""})
+            if case["evidence"]:
+                yield FAITHFULNESS.told(case, claim["text"], {**claim, "fault": ""})
+            else:
+                yield FAITHFULNESS.settled(case, claim["text"], 0.0, "there is no evidence")
         if len(claims) == MAX_CLAIMS and claims[-1]["sentence"] < len(case["sentences"]) - 1:
             yield FAITHFULNESS.failed(case, "", Fault("too_many", f"claims after {MAX_CLAIMS}"))
         known = evidence_by_id(case)

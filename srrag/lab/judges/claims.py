@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from srrag.lab.judges.support import lost_support, relevance, unknown
+from srrag.lab.judges.statements import lost_support, relevance, unknown
 from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric
 from srrag.llm.completion import Fault
 

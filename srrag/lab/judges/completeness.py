@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from srrag.lab.judges.support import cited, unknown
+from srrag.lab.judges.statements import unknown
+from srrag.lab.judges.support import cited
 from srrag.lab.measure.judgements import MADE, Case, Judgement, Measure, Metric, must_have
 
 _NEEDS = "vital nuggets in the gold"

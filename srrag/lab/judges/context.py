@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srrag.lab.judges.support import check_depth, cited, lost_support, relevance, unknown
+from srrag.lab.judges.statements import check_depth, lost_support, relevance, unknown
+from srrag.lab.judges.support import cited
 from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric, must_have
 
 _NEEDS = "vital nuggets in the gold"
@@ -29,7 +30,7 @@ CHOSEN_OF_ALL = Metric(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureEvidence(Measure):
-    """Measures evidence by what JudgeClaims found.
+    """Measures evidence by what JudgeStatements found.
 
     Of the `depth` best pieces (None: all): `evidence_coverage` is the share of statements that any
     supports (context recall), `evidence_precision` the share that supports any, `evidence_miss` 1

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from srrag.algo.entailment import SENTENCE_THRESHOLD, THRESHOLD, content_stems, entails
-from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, Number
+from srrag.lab.judges.statements import MAX_FACTS
+from srrag.lab.judges.support import MAX_CLAIMS, Number
 from srrag.lab.measure.judgements import (
     FIELDS,
     OF_RULE,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.algo.entailment import entails
 from srrag.core.schema import EVIDENCE, NUGGETS, relation
 from srrag.lab.judges.gold import reference
-from srrag.lab.judges.support import check_depth
+from srrag.lab.judges.statements import check_depth
 from srrag.lab.measure.judgements import Case, Judge, Judgement, Metric, lines
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted

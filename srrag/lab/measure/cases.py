@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.algo.entailment import sentences
 from srrag.core.formats import row_id
 from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
 from srrag.lab.datasets import json_lines
@@ -56,8 +57,9 @@ def read_gold_answers(
     A row has `query_id` (or `_id`, `id`) and some of these: `text` (`question`); `ideal_answer`
     (`exact_answer`, `long_answer`, `answer`; the first of several wordings); `nuggets`, texts or
     {text, importance: vital | okay}; `picot`; `options` with `gold_option`, or `decision` or
-    `yesno`. `strata` keeps the keys that group questions (STRATA). Raises ValueError that names
-    file and line. A multiple-choice question that is none is listed in `faulty`, if that is given,
+    `yesno`. A sentence or nugget that stands there twice counts once. `strata` keeps the keys that
+    group questions (STRATA). Raises ValueError that names file and line. A multiple-choice question
+    that is none is listed in `faulty`, if that is given,
     and costs itself alone. `given` is the row as it stands in the file.
     """
     first: dict[str, str] = {}
@@ -92,7 +94,7 @@ def _gold(row: dict[str, Any]) -> dict[str, Any]:
         "query_id": str(name),
         "text": str(row.get("text") or row.get("question") or ""),
         "ideal_answer": _ideal(row),
-        "nuggets": [_nugget(nugget) for nugget in row.get("nuggets") or []],
+        "nuggets": _once([_nugget(nugget) for nugget in row.get("nuggets") or []]),
         "picot": {field: str(picot.get(field) or "").strip() for field in "PICOT"},
         "options": options,
         "gold_option": right,
@@ -107,8 +109,18 @@ def _ideal(row: Mapping[str, Any]) -> str:
         if isinstance(value, list) and key == "ideal_answer":
             value = value[0] if value else ""
         if isinstance(value, str) and value.strip():
-            return value.strip()
+            said = sentences(value.strip())
+            return " ".join(dict.fromkeys(said)) if len(set(said)) < len(said) else value.strip()
     return ""
+
+
+def _once(nuggets: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Each nugget once; vital if it is so anywhere."""
+    found: dict[str, str] = {}
+    for each in nuggets:
+        if found.get(each["text"]) != "vital":
+            found[each["text"]] = each["importance"]
+    return [{"text": text, "importance": importance} for text, importance in found.items()]
 
 
 def _nugget(nugget: Any) -> dict[str, str]:

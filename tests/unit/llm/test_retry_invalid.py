@@ -253,6 +253,14 @@ def test_a_retry_shows_the_items_at_fault_alone() -> None:
     assert "Nine is no word." in wrong
 
 
+def test_a_retry_for_what_lacks_shows_what_stands_and_no_empty_answer() -> None:
+    client = Prompts([lines("a"), lines("b", "c", "d")])
+    ask(client, [replace(prompt("a"), schema=Lines)], four)
+    ((shown, wrong),) = client.prompts[1].turns
+    assert shown == lines("a")
+    assert "There are four." in wrong and "missing" in wrong and "at fault" not in wrong
+
+
 def test_an_answer_too_long_to_be_shown_is_not_shown_in_part() -> None:
     client = Prompts([lines("z" * 9000), lines("a", "b")])
     (answer,) = ask(client, [replace(prompt("a"), schema=Lines)], whole)

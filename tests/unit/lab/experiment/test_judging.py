@@ -130,12 +130,14 @@ def said(request: dict[str, Any]) -> str:
     """Everything is good: one claim, all verdicts full."""
     properties = request["response_format"]["json_schema"]["schema"]["properties"]
     if "statements" in properties:
+        found = [{"n": n, "reason": "passage 1", "passages": [1]} for n in (1, 2)]
+        return json.dumps({"statements": found})
+    if set(properties) == {"claims"}:
         claim = {
             "sentence": 1, "claim": "Training reduces pain.", "reason": "passage 1",
             "states": [1], "partly": [], "denies": [], "verdict": "full",
         }  # fmt: skip
-        found = [{"n": n, "reason": "passage 1", "passages": [1]} for n in (1, 2)]
-        return json.dumps({"claims": [claim], "statements": found})
+        return json.dumps({"claims": [claim]})
     if "facts" in properties:
         told = {"reason": "so it is", "verdict": "full"}
         facts = [{"n": n, **told} for n in (1, 2)]
@@ -173,7 +175,7 @@ def test_a_model_judges_and_a_second_run_asks_it_nothing(folder: Path, model: En
     assert {values[name] for name in good} == {1.0}
     assert summary["judge"].endswith("m")
     asked = sum(model.calls.values())
-    assert asked == summary["calls"] == 2 * 5 - 1, "five an answer; both suit the same questions"
+    assert asked == summary["calls"] == 2 * 6 - 1, "six an answer; both suit the same questions"
     again = judged(folder, *http(model.url))
     assert sum(model.calls.values()) == asked
     assert again["metrics"] == summary["metrics"]

@@ -40,6 +40,14 @@ def test_gold_in_the_shapes_that_benchmarks_have(tmp_path: Path) -> None:
     assert (pubmedqa["gold_option"], pubmedqa["nuggets"][0]["importance"]) == ("maybe", "vital")
 
 
+def test_what_gold_says_twice_counts_once(tmp_path: Path) -> None:
+    okay = [{"text": text, "importance": "okay"} for text in "nm"]
+    said = {"id": "a", "answer": "It helps. No harm. It helps.", "nuggets": [*okay, "n"]}
+    (row,) = gold(tmp_path, said)
+    assert row["ideal_answer"] == "It helps. No harm."
+    assert [(n["text"], n["importance"]) for n in row["nuggets"]] == [("n", "vital"), ("m", "okay")]
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -21,7 +21,8 @@ from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
 from srrag.lab.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.lab.judges.similarity import MeasureSimilarity
-from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, JudgeClaims
+from srrag.lab.judges.statements import MAX_FACTS, JudgeStatements
+from srrag.lab.judges.support import MAX_CLAIMS, JudgeClaims
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
 from srrag.lab.measure.scores import figure, score
 from srrag.llm.completion import read, tallied
@@ -47,7 +48,9 @@ def prepared(cases: pa.Table) -> pa.Table:
     return cases
 
 
-PREPARATIONS = (MakeNuggets(), JudgeClaims(), JudgeByGold(), GuessQuestions())
+PREPARATIONS = (
+    MakeNuggets(), JudgeClaims(), JudgeStatements(), JudgeByGold(), GuessQuestions(),
+)  # fmt: skip
 JUDGES: list[Callable[[], Any]] = [
     MeasureNuggets, MeasurePicot, MeasureCitations, MeasureEvidence, JudgeChoice,
     MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureClaims,
@@ -55,34 +58,78 @@ JUDGES: list[Callable[[], Any]] = [
 ]  # fmt: skip
 
 
-def test_an_answer_is_judged_in_five_calls() -> None:
-    """Two nuggets, two parts, a citation and a claim: support, gold, accuracy twice, questions."""
+def test_an_answer_is_judged_in_five_calls_and_its_evidence_in_one() -> None:
+    """Two nuggets, two parts, a citation and a claim: claims, gold, accuracy twice, questions."""
     cases = prepared(table(case(chooses=True)))
     steps = (*PREPARATIONS, JudgeAccuracy(), JudgeChoice())
-    assert sum(len(step.prompts(cases)) for step in steps) == 5
+    assert sum(len(step.prompts(cases)) for step in steps) == 5 + 1
+    other = table(case(answer="Rest helps.", sentences=[]))
+    asked = [JudgeStatements().prompts(each)[0].user for each in (cases, other)]
+    assert asked[0] == asked[1], "whatever was answered from it"
 
 
-def supported(*claims: dict[str, Any], **statements: list[int]) -> dict[str, Any]:
+def supported(*claims: dict[str, Any]) -> dict[str, Any]:
     blank = {"reason": "", "states": [], "partly": [], "denies": [], "verdict": "none"}
+    return {"claims": [blank | each for each in claims]}
+
+
+def borne_out(**statements: list[int]) -> dict[str, Any]:
     listed = [{"n": int(n[1:]), "reason": "", "passages": p} for n, p in statements.items()]
-    return {"claims": [blank | each for each in claims], "statements": listed}
+    return {"statements": listed}
 
 
-def test_support_is_asked_of_all_sentences_and_vital_nuggets_at_once() -> None:
+def test_claims_are_asked_of_all_sentences_at_once() -> None:
     step, cases = JudgeClaims(), table(case(sentences=two()))
     (prompt,) = step.prompts(cases)
-    for text in (STATED, OTHER, "Eccentric training reduces", "Walking is healthy", "What helps"):
+    for text in (STATED, OTHER, "Walking is healthy", "What helps"):
         assert text in prompt.user
     assert "evidence_ids" not in prompt.user and "e1" not in prompt.user, "what is cited is hidden"
     said = supported(
         {"sentence": 1, "claim": "A.", "states": [1, 9], "verdict": "full"},
         {"sentence": 7, "claim": "B.", "denies": [2], "verdict": "contradicted"},
-        n1=[2, 64],
     )
     (row,) = answered(step, cases, said).to_pylist()
     assert [(c["text"], c["sentence"], c["states"], c["denies"]) for c in row["claims"]] == [
         ("A.", 0, ["e1"], []), ("B.", -1, [], ["e2"]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cites", "seen"), [(["e2"], ["e2"]), (["e2", "e1"], ["e1", "e2"]), ([], ["e1", "e2"]),
+                        (["own-1"], ["e1", "e2"])],
+)  # fmt: skip
+def test_claims_see_what_is_cited_and_all_evidence_where_nothing_is(
+    cites: list[str], seen: list[str]
+) -> None:
+    texts = {"e1": STATED, "e2": "Walking is healthy"}
+    cases = table(case(sentences=[{"text": "It helps.", "evidence_ids": cites}]))
+    (prompt,) = JudgeClaims().prompts(cases)
+    assert [name for name, text in texts.items() if text in prompt.user] == seen
+    said = supported({"sentence": 1, "claim": "A.", "states": [1, 2], "verdict": "full"})
+    (claims,) = answered(JudgeClaims(), cases, said)["claims"].to_pylist()
+    assert claims[0]["states"] == seen, "a number counts what was shown"
+    (statements,) = JudgeStatements().prompts(cases)
+    assert all(text in statements.user for text in texts.values()), "nuggets may be in any"
+
+
+def test_without_evidence_nothing_is_asked_and_nothing_stated() -> None:
+    cases = table(case(evidence=[], sentences=two()))
+    assert not JudgeClaims().prompts(cases) and not JudgeStatements().prompts(cases)
+    alone = JudgeClaims().open(Place())(cases)
+    (row,) = alone.to_pylist()
+    assert [(c["text"], c["sentence"], c["verdict"]) for c in row["claims"]] == [
+        (STATED, 0, "none"), (OTHER, 1, "none"),
+    ]  # fmt: skip
+    found = MeasureCitations().open(Place())(alone).to_pylist()
+    told = [(each["value"], each["asked"]) for each in found if each["metric"] == "faithfulness"]
+    assert told == [(0.0, False)] * 2
+
+
+def test_what_bears_nuggets_out_is_asked_once_with_all_evidence() -> None:
+    step, cases = JudgeStatements(), table(case())
+    (prompt,) = step.prompts(cases)
+    assert STATED in prompt.user and "Walking is healthy" in prompt.user
+    (row,) = answered(step, cases, borne_out(n1=[2, 64])).to_pylist()
     assert [each["evidence_ids"] for each in row["support"]] == [["e2"]]
 
 
@@ -90,25 +137,34 @@ def two() -> list[dict[str, Any]]:
     return [{"text": STATED, "evidence_ids": ["e1"]}, {"text": OTHER, "evidence_ids": ["e2"]}]
 
 
-def test_a_bad_claim_costs_itself_and_a_statement_without_a_verdict_is_lost() -> None:
+def test_a_bad_claim_costs_itself() -> None:
     step, cases = JudgeClaims(), table(case())
     bad = {"sentence": 1, "claim": "B.", "verdict": "perhaps"}
     said = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, bad)
     (row,) = answered(step, cases, said).to_pylist()
     assert [each["text"] for each in row["claims"]] == ["A."]
-    assert [each["fault"] for each in row["support"]] == ["incomplete"]
+
+
+def test_a_statement_without_a_verdict_is_lost() -> None:
+    step, cases = JudgeStatements(), table(case(nuggets=[vital("A."), vital("B.")]))
+    (row,) = answered(step, cases, borne_out(n1=[1])).to_pylist()
+    assert [each["fault"] for each in row["support"]] == ["", "incomplete"]
     (prompt,) = step.prompts(cases)
-    fault = step.check(cases, prompt, prompt.schema.model_validate(said | {"claims": []}))
-    assert fault is not None and "statement 1 of 1" in fault.detail
+    fault = step.check(cases, prompt, prompt.schema.model_validate(borne_out(n1=[1])))
+    assert fault is not None and "statement 2 of 2" in fault.detail
+
+
+def vital(text: str) -> dict[str, str]:
+    return {"text": text, "importance": "vital"}
 
 
 @pytest.mark.parametrize("count", [30, 60])
 def test_many_vital_nuggets_are_judged_as_far_as_facts_are(count: int) -> None:
-    nuggets = [{"text": f"Fact {n}.", "importance": "vital"} for n in range(count)]
-    step, cases = JudgeClaims(), table(case(nuggets=nuggets))
+    step = JudgeStatements()
+    cases = table(case(nuggets=[vital(f"Fact {n}.") for n in range(count)]))
     (prompt,) = step.prompts(cases)
     told = {f"n{n}": [1] for n in range(1, min(count, MAX_FACTS) + 1)}
-    said = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, **told)
+    said = borne_out(**told)
     assert step.check(cases, prompt, prompt.schema.model_validate(said)) is None
     (row,) = answered(step, cases, said).to_pylist()
     lost = [each["fault"] for each in row["support"] if each["fault"]]
@@ -117,6 +173,7 @@ def test_many_vital_nuggets_are_judged_as_far_as_facts_are(count: int) -> None:
 
 def test_support_that_was_lost_says_so_everywhere() -> None:
     lost = answered(JudgeClaims(), table(case()), "Sorry, I cannot help.")
+    lost = answered(JudgeStatements(), lost, "Sorry, I cannot help.")
     (row,) = lost.to_pylist()
     assert row["claims_fault"] == "refusal" and row["support"][0]["fault"] == "refusal"
     found = values(MeasureCitations().open(Place())(lost))
@@ -129,10 +186,7 @@ def test_support_that_was_lost_says_so_everywhere() -> None:
 
 def test_an_abstention_makes_no_claim_and_no_citation() -> None:
     silent = table(case(answer="The evidence does not answer this.", sentences=[], abstained=True))
-    (prompt,) = JudgeClaims().prompts(silent)
-    assert "sentences of the answer:\n(none)" in prompt.user
-    invented = supported({"sentence": 1, "claim": "A.", "verdict": "full"}, n1=[])
-    assert answered(JudgeClaims(), silent, invented)["claims"].to_pylist() == [[]]
+    assert not JudgeClaims().prompts(silent) and len(JudgeStatements().prompts(silent)) == 1
     assert values(by_rules(MeasureCitations(), silent)) == {}
     assert values(by_rules(MeasureNuggets(), silent))["nugget_coverage"] == [0.0, 0.0]
 
@@ -284,7 +338,7 @@ def test_gold_by_rules() -> None:
 def test_claims_by_rules() -> None:
     """A nugget, something that only the evidence says, something else, and the question again."""
     said = [STATED, "Walking is healthy.", "Cats are furry animals.", "What helps tendons?"]
-    sentences = [{"text": text, "evidence_ids": ["e1"]} for text in said]
+    sentences = [{"text": text, "evidence_ids": ["e1", "e2"]} for text in said]
     found = values(by_rules(MeasureClaims(), table(case(sentences=sentences))))
     assert found["answer_precision"] == [1.0, 0.0, 0.0, 0.0]
     assert found["factuality"] == [1.0, 1.0, 0.0, 0.0]
@@ -303,7 +357,7 @@ def test_precision_needs_nuggets_and_factuality_any_reference() -> None:
 
 def staged(*cites: list[str], **more: Any) -> dict[str, Any]:
     """Evidence e1 … e4; e1 and e2 support the first of three vital nuggets, e3 the second."""
-    nuggets = [{"text": text, "importance": "vital"} for text in ("one", "two", "three")]
+    nuggets = [vital(text) for text in ("one", "two", "three")]
     support = [{"evidence_ids": ids, **KNOWN} for ids in (["e1", "e2"], ["e3"], [])]
     evidence = [PASSAGE | {"evidence_id": f"e{n}", "text": "Said."} for n in (1, 2, 3, 4)]
     sentences = [{"text": f"S{n}", "evidence_ids": ids} for n, ids in enumerate(cites)]
