@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from srrag.config import factory
+from srrag.config.compose import configure
+from srrag.core.step import LLMStep
+from srrag.llm.completion import Rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMS = sorted(each.parent.name for each in (REPOSITORY / "srrag/systems").glob("*/__init__.py"))
@@ -57,6 +63,17 @@ without = [
 assert srrag.__file__.startswith(folder)
 print(json.dumps([list(choices("pipeline")), sorted(set(MODULES.values())), loaded, without]))
 """
+
+
+@pytest.mark.parametrize(("row", "calls"), [("ideprag", 3), ("ideprag_paper", 4)])
+def test_a_question_costs_so_many_steps_of_a_model(row: str, calls: int) -> None:
+    model = ["engine=http", "engine.model=m", "engine.base_url=http://127.0.0.1:1/v1"]
+    sweep = configure("sweep", ["sweep=systems", "bench=bioasq", "bench.path=B", "root=R", *model])
+    argv = shlex.split(sweep["sweep"]["rows"][row])
+    config = configure("ask", [*argv, "root=R", "question=x", *model])
+    steps = factory.make(config["pipeline"], "pipeline").steps
+    asking = [s for s in steps if isinstance(s, LLMStep) and not isinstance(s.engine, Rules)]
+    assert len(asking) == calls
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ class ComposeAnswer(LLMStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 21
+    version: ClassVar[int] = 22
 
     writes: ClassVar[pa.Schema] = pa.schema(
         [
@@ -297,7 +297,7 @@ class ComposeAnswer(LLMStep):
             return _empty("", self.engine.name) | {"reject": reject}
         row = self._cited(evidence, completion.value)
         row["sentences"] = placed(row["sentences"], evidence)
-        if row["state"] == "answered":
+        if row["state"] != "not":
             row["choice"] = choice_of(completion.value, len(question["options"]))
         if not self.gate:
             return row

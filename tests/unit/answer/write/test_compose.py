@@ -191,6 +191,8 @@ def test_options_are_shown_to_the_model_alone() -> None:
 def test_the_model_chooses_by_number(number: int, choice: int) -> None:
     said = {**json.loads(reply(("One.", [1]))), "choice": number}
     assert chosen(said)["choice"] == choice
+    in_part = chosen({**said, "insufficient": True})
+    assert (in_part["state"], in_part["choice"]) == ("partly", choice), "half an answer may choose"
     assert chosen({**said, "answer": [], "insufficient": True})["choice"] == -1
 
 
