@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from srrag.core.grades import STUDIES
@@ -90,7 +91,7 @@ def number_of_sentences(evidence: Sequence[Row]) -> dict[tuple[int, str], str]:
 
 
 def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
-    """Return what numbers such as "2.7" name in papers; "2" is the whole paper, "2.0" its title.
+    """Return what numbers such as "2.7" name, by paper; "2" is the whole paper, "2.0" its title.
 
     A title has no place, and a paper that is cited as a whole has none beside it: what it does not
     say stands nowhere. "2.7-2.9" names three sentences.
@@ -99,7 +100,7 @@ def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
     places: dict[tuple[str, int, int], None] = {}
     whole: set[str] = set()
     invalid = 0
-    for paper, sentence in _read(numbers):
+    for paper, sentence in sorted(_read(numbers), key=itemgetter(0)):
         if not 1 <= paper <= len(evidence):
             invalid += 1
             continue

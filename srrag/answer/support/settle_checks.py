@@ -26,8 +26,9 @@ REVISES = (
 VERDICTS = {
     "full": "if what it cites says all of this, in whatever words, or more than this: what is left "
     "out is a fault only where it changes the meaning, as a subgroup does that stands for all. "
-    "Plain conclusions count: a number rounded or converted, a count of the papers cited, what the "
-    'answer remarks of them if it is so ("no size is given", "it is a protocol", "the conclusion '
+    "Plain conclusions count: a number rounded or converted, a sum or difference of people, a "
+    "count of the papers cited, what the answer remarks of them if it is so "
+    '("no size is given", "it is a protocol", "the conclusion '
     'goes beyond the figures"). What the authors conclude is stated if the sentence says it as '
     "they do",
     "partial": "if its main statement is there, but something in it is not stated or goes further",

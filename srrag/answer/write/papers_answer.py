@@ -127,10 +127,11 @@ class _Told(Answer):
             3,
             "the first sentence answers the question as it was asked, one of yes or no in a word "
             'and how far it goes ("In one small trial yes: ...", "Not shown: ..."), and names the '
-            "people and how many, treatment, comparator and outcome with its time, "
-            "and the size of the effect with interval or p where they are given. Where it asks "
-            "which or what, or several treatments or studies answer, it gives the answer over all, "
-            "with the direction of each, and their sizes follow, a sentence a study",
+            "people and how many in each group, treatment, comparator and outcome with its "
+            "time, and the size of the effect with counts, interval or p where they are given. "
+            "Where it asks which or what, or several treatments or studies answer, it gives the "
+            "answer over all, with the direction of each, and their sizes follow, a sentence a "
+            "study",
             'the state is "not"',
         ),
     ]
@@ -150,7 +151,9 @@ class _Told(Answer):
         list[Limit],
         Items(
             3,
-            "where the evidence differs from the question, and what weakens it",
+            "where the evidence differs from the question, and what weakens it, the weightiest "
+            "first: no control or randomisation, a subgroup, few people, harms too rare to show in "
+            "so few, a size without test or interval",
             'there are none, or the state is "not"',
         ),
     ]
