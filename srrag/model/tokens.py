@@ -43,11 +43,6 @@ class TextTokenizer:
         found.no_truncation()
         return found
 
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The words that are one token each: those of everyday language, few names."""
-        return frozenset(filter(str.isalpha, self._cut.get_vocab()))
-
     @property
     def content(self) -> np.ndarray:
         """By vocabulary id, whether a token is of content."""

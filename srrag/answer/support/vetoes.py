@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
 
 from srrag.algo.language import guess_language
 from srrag.algo.terms import STOPWORDS, terms
@@ -19,6 +19,7 @@ from srrag.answer.gate.coverage import TELLING, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
+from srrag.reading.lexicon import lexicon
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
@@ -73,6 +74,8 @@ _UNKNOWN = 1.0
 _PROPER = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]{2,}\b")
 """A word with a capital within a sentence."""
 _LEAST_NAME = 6
+_TOKENS_OF_A_WORD = 2
+"""Of "eyesight", "dropout", "rectum"; names of drugs have more."""
 _PLAIN_ENDING = re.compile(r"(?:[^aeiou]ed|ing|er|est|ly|ness|ment|ful|less|able|[^sui]s)$")
 """Endings of everyday English; few names of drugs or procedures have them."""
 _DENIES = re.compile(r"^(?:un|im|in|non)(?=\w{4})")
@@ -126,8 +129,9 @@ def _apart(text: str, told: Sequence[str]) -> str:
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
     for word, weight in zip(found.words, found.weights * lost, strict=True):
-        everyday = _denied(word.lower()) in _everyday() and word not in proper
-        if everyday or not LOOSE.isdisjoint(terms(word)):
+        everyday = _tokens(_denied(word.lower())) == 1 and word not in proper
+        control = lexicon("control").search(word)
+        if everyday or control or not LOOSE.isdisjoint(terms(word)):
             continue
         treats = weight >= TELLING and treatment_weight(word) >= 1
         apart = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
@@ -142,18 +146,19 @@ def _apart(text: str, told: Sequence[str]) -> str:
 def _denied(word: str) -> str:
     """What an everyday word denies, as "unequal" does "equal"; a word that is none, as it is."""
     plain = _DENIES.sub("", word)
-    return plain if plain in _everyday() else word
+    return plain if _tokens(plain) == 1 else word
 
 
 def _is_name(word: str) -> bool:
     """Whether a word that medical texts do not know looks like none of everyday English."""
-    return len(word) >= _LEAST_NAME and not _PLAIN_ENDING.search(word.lower())
+    known = len(word) < _LEAST_NAME or _PLAIN_ENDING.search(word.lower())
+    return not known and _tokens(word) > _TOKENS_OF_A_WORD
 
 
-@cache
-def _everyday() -> frozenset[str]:
-    """Words that the packaged encoder reads as one token each."""
-    return load_tokenizer(Encoder()).words
+@lru_cache(maxsize=4096)
+def _tokens(word: str) -> int:
+    """How many tokens the packaged encoder makes of a word: one of an everyday word."""
+    return int(load_tokenizer(Encoder()).count([word])[0])
 
 
 def _contact(said: str, whole: str) -> bool:
