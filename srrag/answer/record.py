@@ -6,7 +6,6 @@ leaves out, and why, beside its renderer (`tests/contract/test_faces.py`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -30,19 +29,6 @@ from srrag.core.units import Units
 Row = dict[str, Any]
 _SAME = ("answer", "state", "verdict", "missing", "model")
 """Columns that are fields as they are."""
-FAULTS = {
-    "partial": "said more than what was cited",
-    "none": "not stated by what was cited",
-    "contradicted": "contradicted by what was cited",
-    "link": "with an address or a telephone number",
-    "reader": "addressed to the reader",
-    "order": "an order to a model",
-    "dose": "with a dose that what was cited does not hold",
-    "advice": "advice that what was cited does not give",
-    "name": "with a name that what was cited does not hold",
-    "apart": "about something else than what was cited",
-}
-"""Why a sentence does not stand as written, in words for the reader."""
 State = Literal["answered", "partly", "not"]
 Verdict = Literal["yes", "no", "no difference", "mixed", "unclear", ""]
 Part = Literal["answer", "evidence", "limits"]
@@ -320,16 +306,13 @@ def _notes(
 
 
 def _support_line(unsupported: Sequence[Row]) -> str:
-    """A line for the reader on what was left out and why, "" for nothing.
+    """A line for the reader on what was left out, "" for nothing; `support` has each and why.
 
     What was put right needs no line: the reader sees it as the papers state it.
     """
-    faults = Counter(each["fault"] for each in unsupported if not each["repaired"])
-    listed = [
-        f"{count} sentence{'s' * (count > 1)} ({FAULTS[fault]})"
-        for fault, count in faults.most_common()
-    ]
-    return f"Left out: {'; '.join(listed)}." if listed else ""
+    count = sum(not each["repaired"] for each in unsupported)
+    many = "One sentence" if count == 1 else f"{count} sentences"
+    return f"{many} failed the check against the papers and had to go." if count else ""
 
 
 def _numbered(ids: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from srrag.runner.engines import engines_of
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
 from srrag.runner.summary import headline, read_rejects, readable_rejects
+from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Store
 
 
@@ -87,11 +88,23 @@ _SAMPLE = "corpus=open_access"
 
 def _keep_papers(store: Store, config: Mapping[str, Any]) -> None:
     """Raise UsageError where `srrag sample` would take the place of a build of other papers."""
-    build = config["build"]
-    if _SAMPLE not in config.get("overrides", ()) or not store.pointer_path(build).exists():
-        return
-    if _SAMPLE not in store.read_pointer(build).get("command", _SAMPLE):
+    if _SAMPLE in config.get("overrides", ()) and _SAMPLE not in (
+        _command(store, config) or _SAMPLE
+    ):
         raise UsageError(f"root={store} holds other papers: `srrag sample root=FOLDER`")
+
+
+def _command(store: Store, config: Mapping[str, Any]) -> str:
+    """The command that made the build, "" if none did, or if its pointer is yet to be repaired."""
+    build = config["build"]
+    if not store.pointer_path(build).exists():
+        return ""
+    try:
+        return str(store.read_pointer(build).get("command", ""))
+    except DamagedError:
+        if config["repair"]:
+            return ""
+        raise
 
 
 def _corpus_of(command: str) -> list[str]:
@@ -101,10 +114,7 @@ def _corpus_of(command: str) -> list[str]:
 
 def _former(store: Store, config: Mapping[str, Any]) -> str:
     """The command of the build that this one takes the place of, "" where it reads the same."""
-    build = config["build"]
-    if not store.pointer_path(build).exists():
-        return ""
-    command = str(store.read_pointer(build).get("command", ""))
+    command = _command(store, config)
     return command if command and _corpus_of(command) != _corpus_of(config["command"]) else ""
 
 

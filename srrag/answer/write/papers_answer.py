@@ -124,14 +124,14 @@ class _Told(Answer):
     answer: Annotated[
         list[CitingSentence],
         Items(
-            3,
-            "the first sentence answers the question as it was asked, one of yes or no in a word "
-            'and how far it goes ("In one small trial yes: ...", "Not shown: ..."), and names the '
-            "people and how many in each group, treatment, comparator and outcome with its "
-            "time, and the size of the effect with counts, interval or p where they are given. "
-            "Where it asks which or what, or several treatments or studies answer, it gives the "
-            "answer over all, with the direction of each, and their sizes follow, a sentence a "
-            "study",
+            4,
+            "the first sentence answers the question as it was asked, in at most 30 words, the "
+            "asker's own: which way, how far it goes and of whom, one of yes or no in a word "
+            '("In one small trial yes: ...", "Not shown: ..."). With the state "partly" it begins '
+            'with what is not told ("No trial followed people for a year; at 8 weeks ..."). Those '
+            "behind it give the sizes of the outcome that was asked for, with treatment, "
+            "comparator, time, the people of each group, counts, interval or p where they are "
+            "given; where several treatments or studies answer, a sentence each",
             'the state is "not"',
         ),
     ]
@@ -139,11 +139,14 @@ class _Told(Answer):
         list[StudyStatement],
         Items(
             8,
-            "one point a sentence, a study's together, the highest grade first, with people, "
-            "number and arms where not yet told: the other outcomes of the comparison asked for, "
-            "also those that did not differ, and its harms (where harms were asked for, only "
-            "harms); what qualifies or contradicts the answer. With the state "
-            '"not" what comes nearest: whom, what against what, which outcome, with the figures',
+            "a line each, a study's together, the highest grade first. Of each study first who "
+            "took part, how many in each group, what against what and for how long, where not yet "
+            'told. Then one outcome a line, behind its name ("Pain at rest, the primary outcome: '
+            '..."): what else of the comparison asked for somebody who asks this weighs, also '
+            "where nothing differed, such as its primary outcome and its harms (where harms were "
+            "asked for, only harms); what qualifies or contradicts the answer. With the state "
+            '"not" first what no paper tells, and how near the nearest comes; then that, in the '
+            "same way",
             "there is nothing to add, or nothing is near",
         ),
     ]
@@ -152,8 +155,8 @@ class _Told(Answer):
         Items(
             3,
             "where the evidence differs from the question, and what weakens it, the weightiest "
-            "first: no control or randomisation, a subgroup, few people, harms too rare to show in "
-            "so few, a size without test or interval",
+            "first: no control or randomisation, a subgroup, so few people that a difference or a "
+            "harm may have been missed, a size without test or interval",
             'there are none, or the state is "not"',
         ),
     ]
@@ -196,25 +199,34 @@ _EXAMPLE: dict[str, Any] = {
     "choice": 1,
     "answer": [
         {
-            "text": "Yes, in children at moderate risk: in 240 of 2 to 5 years, fluoride varnish "
-            "twice a year left fewer new carious surfaces at 2 years than no varnish, 1.2 against "
-            "1.9 (P = 0.01).",
+            "text": "Yes, in one trial of children at moderate risk: fluoride varnish twice a year "
+            "left fewer new carious surfaces than no varnish.",
             "sentences": ["1.3", "1.6"],
-        }
+        },
+        {
+            "text": "After 2 years the 118 children with varnish had 1.2 new surfaces, the 122 "
+            "without 1.9 (P = 0.01).",
+            "sentences": ["1.3", "1.6"],
+        },
     ],
     "evidence": [
         {
-            "text": "Fillings did not differ (14% against 17%, P = 0.4).",
+            "text": "Fillings: not significantly fewer (14% against 17%, P = 0.4).",
             "sentences": ["1.7"],
         },
         {
-            "text": "In 92 children at low risk it did not differ significantly from no varnish "
-            "(0.4 against 0.5).",
+            "text": "New surfaces in 92 children at low risk, in another trial: not significantly "
+            "fewer (0.4 against 0.5).",
             "sentences": ["3.2", "3.4"],
         },
     ],
-    "limits": [{"text": "No trial followed children beyond 2 years.", "sentences": ["1", "3"]}],
-    "missing": "Nothing on children with braces.",
+    "limits": [
+        {
+            "text": "With 92 children at low risk a difference may have been missed.",
+            "sentences": ["3.2"],
+        }
+    ],
+    "missing": "Anything on children with braces, or beyond 2 years.",
     "search": ["fluoride varnish orthodontic brackets"],
 }
 

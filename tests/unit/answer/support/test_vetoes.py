@@ -1,11 +1,9 @@
 import pytest
 
-from srrag.answer.record import FAULTS
 from srrag.answer.support.vetoes import (
     ADVICE,
     APART,
     DOSE,
-    KINDS,
     LINK,
     NAME,
     ORDER,
@@ -112,7 +110,3 @@ def test_what_only_words_to_a_model_say_is_no_source() -> None:
 def test_a_remark_may_name_what_no_paper_holds() -> None:
     assert intrusion("No trial of tramadol was found.", ["Does it help?", PAPER]) == ""
     assert intrusion("Your doctor knows of trials.", ["Does it help?", PAPER]) == READER
-
-
-def test_each_reason_has_words_for_the_reader() -> None:
-    assert {*KINDS} < {*FAULTS}
