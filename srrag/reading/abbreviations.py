@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from srrag.storage.mirror import pull_build
@@ -12,6 +12,7 @@ from srrag.storage.mirror import pull_build
 _PAIR = re.compile(r"\(\s*([^()\[\]{};,]{2,12}?)\s*[);,]")
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9/+.-]*(?: [A-Za-z0-9][A-Za-z0-9/+.-]*)?")
 _STOP = re.compile(r"[.;:!?](?:\s|$)|[()\[\]]")
+_BRACKETED = re.compile(r"(?P<long>[^()]{4,200}) \((?P<short>[^()\s]{2,12})\)")
 _MAX_WORDS = 2
 
 
@@ -78,6 +79,17 @@ def _sentence(text: str) -> str:
 def _contains(long: str, short: str) -> bool:
     """Whether the long form is no longer than the short one, or has it as a word."""
     return len(long) <= len(short) or short.lower() in long.lower().split()
+
+
+def written_out(name: str, long: Mapping[str, str]) -> str:
+    """A name without its abbreviation: `long` for a short form alone, "long form (LF)" without it.
+
+    The bracket has to hold a short form that the corpus defines.
+    """
+    if name in long:
+        return long[name]
+    found = _BRACKETED.fullmatch(name)
+    return found["long"] if found and found["short"] in long else name
 
 
 FILE = "abbreviations.json"

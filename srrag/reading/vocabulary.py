@@ -57,6 +57,12 @@ _PLAIN = frozenset(
 )
 
 
+_ORDERED = frozenset((
+    "high", "low", "more", "less", "left", "right", "upper", "lower", "pre", "post", "to", "versus",
+))  # fmt: skip
+"""Words whose position in a name distinguishes meanings."""
+
+
 class Term(NamedTuple):
     """An entity of the vocabulary: its heading, type and id."""
 
@@ -175,6 +181,12 @@ def tokens_of(text: str) -> list[str]:
 def key(name: str) -> str:
     """The lookup key of a name: its words, normalised and sorted, so that order is free."""
     return " ".join(sorted(tokens_of(name)))
+
+
+def name_key(name: str) -> str:
+    """The words of a name, normalised; in any order, unless it tells high from low and the like."""
+    words = key(name)
+    return " ".join(tokens_of(name)) if _ORDERED & set(words.split(" ")) else words
 
 
 def type_of(numbers: Sequence[str]) -> str:

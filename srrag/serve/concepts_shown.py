@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.graph.synonyms import name_key, written_out
+from srrag.reading.abbreviations import written_out
 from srrag.reading.concepts import GENERAL
+from srrag.reading.vocabulary import name_key
 
 BAR = (
     "Shown are names that could stand in a vocabulary: at most seven words and 60 characters, no "

@@ -21,11 +21,11 @@ GROUPS = sorted((path.parent.name, path.stem) for conf in CONFS for path in conf
 HOST = {
     "corpus": "build", "schema": "build", "embedder": "build", "profile": "build",
     "pipeline": "evaluate", "bench": "evaluate", "engine": "build",
-    "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build", "aliases": "build",
+    "mentions": "build", "sweep": "sweep", "plan": "build", "late": "build",
     "index": "build",
     "answering": "evaluate",
 }  # fmt: skip
-APART = {"plan", "engine", "mentions", "late", "aliases", "index"}
+APART = {"plan", "engine", "mentions", "late", "index"}
 """Groups whose choices need certain choices of other groups; all others are composed together."""
 NEEDED = {
     "init": ["root=R"],
@@ -110,8 +110,8 @@ def test_each_choice_composes_and_builds(group: str, choice: str) -> None:
     assert together[group] == choice
     overrides = [item for each, name in together.items() for item in chosen(each, name)]
     config = configure(job, [*overrides, *NEEDED[job]])
-    nodes = targets(config["stages" if group in ("plan", "aliases", "index") else group])
-    assert nodes or group in ("profile", "bench", "sweep", "late", "aliases", "index")
+    nodes = targets(config["stages" if group in ("plan", "index") else group])
+    assert nodes or group in ("profile", "bench", "sweep", "late", "index")
     for node in nodes:
         assert build(node) is not None
     if job == "build":
