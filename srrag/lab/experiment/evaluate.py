@@ -271,11 +271,10 @@ MEASURES: Mapping[str, Measure] = {
     "linking": evaluate_linking,
     "ebmnlp": evaluate_extraction,
     "evidence_inference": evaluate_extraction,
-    "exam": lambda terms: dict(terms.exam().measure(terms.path, terms.build, terms.out)),
 }
-"""Kinds that run no pipeline; an exam is brought by a published system."""
+"""Kinds that run no pipeline."""
 KINDS = (*SYSTEMS, "preference", *MEASURES)
-FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook", "exam")
+FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from srrag.config import factory
 from srrag.config.factory import step_keys
@@ -13,14 +13,6 @@ from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.running import Running
 from srrag.lab.measure.references import resource_path
 from srrag.llm.completion import Rules
-
-
-class Exam(Protocol):
-    """What a published system measures of a build."""
-
-    def measure(self, path: Path, build: str, out: Path | None) -> Mapping[str, Any]:
-        """Measure and print; plots go to `out`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,8 @@ class Terms:
     def of(cls, config: Mapping[str, Any]) -> Terms:
         """Read them from the configuration of a job; raises UsageError that names a wrong key."""
         check_numbers(config, resamples=1, seed=0)
-        if config["bench"]["path"] is None:  # ${root}, of a benchmark of the build itself
-            raise UsageError("root= or bench.path= is missing: there is nothing to measure")
+        if config["bench"]["path"] is None:
+            raise UsageError("bench.path= is missing: there is nothing to measure")
         return cls(
             bench=config["bench"],
             path=resource_path(config["bench"]["path"]),
@@ -95,8 +87,3 @@ class Terms:
         """The name of the judging model, or of the rules."""
         name = str(self.make("engine").name)
         return f"{name} (lexical, no model)" if self.by_rules else name
-
-    def exam(self) -> Exam:
-        """The exam that a published system brings, as `bench.exam` names it; raises UsageError."""
-        exam: Exam = factory.make(self.bench["exam"], "bench.exam")
-        return exam

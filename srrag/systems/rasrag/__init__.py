@@ -6,7 +6,6 @@ KINDS = {
     "CutSmallUnits": "small_units",
     "FindFigures": "figures",
     "FindKeywords": "keywords",
-    "MeasureChapters": "chapter_independence",
     "RerankTreePrior": "tree_prior",
     "SearchTree": "search_tree",
     "Thresholds": "thresholds",

@@ -6,10 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from srrag.config.compose import configure
-from srrag.core.errors import UsageError
 from srrag.core.schema import HITS
 from srrag.core.step import Place
 from srrag.core.units import Units
@@ -30,11 +28,6 @@ def test_a_ranking_is_kept_with_the_texts_of_its_first_windows(sample_root: Path
     evidence = kept["evidence"].to_pylist()[0]
     assert [item["unit_id"] for item in evidence] == names[:10]
     assert all(item["text"] for item in evidence)
-
-
-def test_a_benchmark_of_a_build_needs_its_root() -> None:
-    with pytest.raises(UsageError, match=r"root= or bench\.path= is missing"):
-        Terms.of(configure("evaluate", ["bench=textbook_tree"]))
 
 
 def test_a_benchmark_is_called_by_the_end_of_its_path() -> None:
