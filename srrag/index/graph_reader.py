@@ -114,19 +114,6 @@ class GraphLimits:
             raise ValueError("limits: off_type is 0…1, communities 0 or more")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraphShuffle:
-    """The parts of the graph that a counterfactual search randomises, with `seed`.
-
-    `edges` rewires triples and walks: every link keeps its place and weight and leads from another
-    node. `communities` gives the nodes each other's community and keyword.
-    """
-
-    edges: bool = False
-    communities: bool = False
-    seed: int = 0
-
-
 @dataclass(frozen=True)
 class GraphQuestion:
     """A question: its text, and for each part float32 vectors (n, d) as bytes, b"" for none."""
@@ -159,7 +146,6 @@ class GraphIndex:
         weights: GraphWeights | None = None,
         limits: GraphLimits | None = None,
         steps: GraphWalk | None = None,
-        shuffle: GraphShuffle | None = None,
     ) -> None:
         """Map the arrays; raises ValueError for an index of another version."""
         if not (folder / "links.npy").exists():
@@ -183,7 +169,6 @@ class GraphIndex:
         self._is_document = self._mask("node_types", (DOCUMENT,))
         self._steps = Transitions(folder, self._shown["nodes"], self._is_document)
         self._relation_fits = self._mask("edge_relations", self._limits.relations)
-        self._shuffled(shuffle or GraphShuffle())
 
     def search(
         self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
@@ -338,28 +323,12 @@ class GraphIndex:
         order = np.argsort(-np.round(weight, SCORE_DECIMALS), kind="stable")[: self._walk.seeds]
         seeds = np.zeros(self._steps.size, np.float32)
         seeds[order] = weight[order]
-        step = partial(self._steps, moved=self._moved)
-        visits = walk(step, seeds, self._walk.restart, self._walk.steps)
+        visits = walk(self._steps, seeds, self._walk.restart, self._walk.steps)
         return np.sqrt(_scaled(visits[len(fit) : len(fit) + num])).astype(np.float32)
 
     def _rows(self, vectors: bytes) -> Floats:
         """The vectors as rows (n, d)."""
         return np.frombuffer(vectors, np.float32).reshape(-1, self._nodes.width)
-
-    def _shuffled(self, shuffle: GraphShuffle) -> None:
-        """Rewire the edges, or permute the communities, of a counterfactual."""
-        draw = np.random.default_rng(shuffle.seed)
-        nodes, self._moved = len(self._nodes), None
-        if shuffle.edges:
-            heads, tails, lengths = self._edges
-            order = draw.permutation(len(tails))
-            self._edges = [heads, tails[order], lengths[order]]
-            others = nodes + draw.permutation(self._steps.size - nodes)
-            self._moved = np.concatenate([draw.permutation(nodes), others])
-        if shuffle.communities:
-            order = draw.permutation(nodes)
-            community, keyword = self._topic_of
-            self._topic_of = community[order], keyword[order]
 
     def _graded(self, grades: Sequence[str]) -> Bools:
         """Mask the windows of these grades."""

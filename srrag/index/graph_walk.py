@@ -111,12 +111,9 @@ class Transitions:
         self._shared = (self._sizes[self._study] > 1) * np.float32(STUDY_WEIGHT)
         self.size = self._num_nodes + self._num_windows + len(self._sizes)
 
-    def __call__(self, place: Floats, moved: Ints | None = None) -> Floats:
-        """Where a walk is after one step from `place` (size,).
-
-        `moved` rewires the links: each leads from another row.
-        """
-        return self._along(np.where(self._degree > 0, _from(place, moved) / self._one, 0))
+    def __call__(self, place: Floats) -> Floats:
+        """Where a walk is after one step from `place` (size,)."""
+        return self._along(np.where(self._degree > 0, place / self._one, 0))
 
     @cached_property
     def _degree(self) -> Floats:
@@ -144,7 +141,3 @@ class Transitions:
         of_studies = np.bincount(self._study, own, minlength=len(self._sizes))
         found: Floats = np.concatenate([of_nodes, of_windows, of_studies]).astype(np.float32)
         return found
-
-
-def _from(place: Floats, moved: Ints | None) -> Floats:
-    return place if moved is None else place[moved]

@@ -15,7 +15,6 @@ from srrag.index.graph_reader import (
     GraphIndex,
     GraphLimits,
     GraphQuestion,
-    GraphShuffle,
     GraphWalk,
     GraphWeights,
     Reached,
@@ -49,7 +48,6 @@ class SearchGraph(SearchChannel):
     weights: GraphWeights = field(default_factory=GraphWeights)
     limits: GraphLimits = field(default_factory=GraphLimits)
     walk: GraphWalk = field(default_factory=GraphWalk)
-    shuffle: GraphShuffle = field(default_factory=GraphShuffle)
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -69,9 +67,7 @@ class SearchGraph(SearchChannel):
 
     def searcher(self, at: Place) -> Search:
         """Map the index."""
-        index = GraphIndex(
-            at.artifact(self.index), self.weights, self.limits, self.walk, self.shuffle
-        )
+        index = GraphIndex(at.artifact(self.index), self.weights, self.limits, self.walk)
 
         def search(batch: pa.Table, tracks: Sequence[Sequence[str]]) -> list[FoundWindows]:
             rows = [index.search(row, self.k, tracks) for row in self._questions(batch)]
