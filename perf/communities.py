@@ -1,4 +1,4 @@
-"""Communities by both methods: what Leiden finds, what the merges make of it, and their seconds.
+"""Communities: what Leiden finds, what the merges make of it, and their seconds.
 
     python -m perf.communities ../shared/bench/gen_graph.py --n 10000 --seeds 60 61 62 63 64
     python -m perf.communities ROOT
@@ -7,8 +7,8 @@ The first makes graphs with planted topics: for each design the median agreement
 Rand index) after Leiden and after the merges. The second takes the graph of a finished build, whose
 names have vectors already, and has no topics. Both print modularity on the relations, numbers of
 communities (and of those with three members, which the knowledge tree describes) and merges, and
-seconds of processor time of `detect`, with the shares of Leiden and of merging (Eq. 14, or the
-description length) in them; encoding is not in them. One JSON object.
+seconds of processor time of `detect`, with the shares of Leiden and of merging in them; encoding is
+not in them. One JSON object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from sklearn.metrics import adjusted_rand_score
 
 from srrag.algo import communities as algorithm
-from srrag.algo.communities import METHODS, EvidenceGraph, detect
+from srrag.algo.communities import EvidenceGraph, detect
 from srrag.graph.communities import read_nodes
 from srrag.graph.foreign import read_graph
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
@@ -42,7 +42,7 @@ from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.store import Store
 
-PHASES = {"start": "leiden", "leiden": "leiden", "merge": "merging"}
+PHASES = {"start": "leiden", "merge": "merging"}
 """The functions that `detect` calls, and what their seconds count as."""
 FIGURES = ("ari_leiden", "ari", "communities", "merges", "modularity_leiden", "modularity",
            "cpu_s", "share_leiden", "share_merging")  # fmt: skip
@@ -59,12 +59,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--topic-sizes", type=int, nargs="+", default=[40, 60])
     parser.add_argument("--p-in", type=float, nargs="+", default=[0.85, 0.7],
                         help="share of edges inside a topic")  # fmt: skip
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     arguments = parser.parse_args(argv)
     faiss.omp_set_num_threads(1)
     if arguments.source.is_dir():
-        graph = built(arguments.source)
-        told = {method: measured(graph, method)[1] for method in arguments.methods}
+        told = measured(built(arguments.source))[1]
     else:
         told = summarise(list(rows(arguments)))
     print(json.dumps(told))
@@ -78,17 +76,16 @@ def built(root: Path) -> EvidenceGraph:
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[Row]:
-    """A row for each graph and method; graphs of one seed and topic size share their names."""
+    """A row for each graph; graphs of one seed and topic size share their names."""
     for size, seed in itertools.product(arguments.topic_sizes, arguments.seeds):
         known: dict[str, np.ndarray] = {}
         for p_in, factor in itertools.product(arguments.p_in, arguments.factors):
             design = {"topic_size": size, "p_in": p_in, "edge_factor": factor}
             graph, topics = planted(arguments.source, arguments.n, seed, design, known)
-            for method in arguments.methods:
-                partitions, row = measured(graph, method)
-                names = zip(("ari_leiden", "ari"), partitions, strict=True)
-                agreed = {name: _agreement(topics, labels) for name, labels in names}
-                yield {**design, "method": method, "seed": seed, **agreed, **row}
+            partitions, row = measured(graph)
+            names = zip(("ari_leiden", "ari"), partitions, strict=True)
+            agreed = {name: _agreement(topics, labels) for name, labels in names}
+            yield {**design, "seed": seed, **agreed, **row}
         print(f"topics of {size}, seed {seed}", file=sys.stderr, flush=True)
 
 
@@ -115,11 +112,11 @@ def planted(
     return nodes.graph(np.stack([known[name] for name in names])), topics
 
 
-def measured(graph: EvidenceGraph, method: str) -> tuple[tuple[np.ndarray, np.ndarray], Row]:
+def measured(graph: EvidenceGraph) -> tuple[tuple[np.ndarray, np.ndarray], Row]:
     """The partitions after Leiden and after the merges, and the figures of both."""
     with clocked() as spent:
         began = time.process_time()
-        found = detect(graph, method=method)
+        found = detect(graph)
         whole = time.process_time() - began
     figures = {
         "communities_leiden": len(np.unique(found.initial)),
@@ -167,14 +164,12 @@ def _agreement(topics: np.ndarray, labels: np.ndarray) -> float:
 
 
 def summarise(found: Sequence[Row]) -> Row:
-    """Medians over the seeds of each design, and over all graphs of a method."""
-    told: Row = {"graphs": len(found), "medians": [], "over_all": {}}
-    keys = ("method", "topic_size", "p_in", "edge_factor")
+    """Medians over the seeds of each design, and over all graphs."""
+    told: Row = {"graphs": len(found), "medians": [], "over_all": _medians(found)}
+    keys = ("topic_size", "p_in", "edge_factor")
     for values in sorted({tuple(row[key] for key in keys) for row in found}):
         mine = [row for row in found if tuple(row[key] for key in keys) == values]
         told["medians"].append(dict(zip(keys, values, strict=True)) | _medians(mine))
-    for method in sorted({row["method"] for row in found}):
-        told["over_all"][method] = _medians([row for row in found if row["method"] == method])
     return told
 
 

@@ -20,11 +20,10 @@ Pair = tuple[float, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Result of merging: community of each node (n,), number of merges, and the final ε."""
+    """Result of merging: community of each node (n,), and the number of merges."""
 
     labels: np.ndarray
     num_merges: int
-    epsilon: float
 
 
 class Communities:
@@ -221,22 +220,21 @@ def merge(
     relations: np.ndarray,
     *,
     semantic_weight: float,
-    epsilon: float | None = None,
     max_communities: int | None = None,
 ) -> Merged:
-    """Merge linked communities, smallest expected-affinity gap first, while the gap is below ε.
+    """Merge linked communities, smallest expected-affinity gap first (SR-RAG Eq. 13–14).
 
-    SR-RAG Eq. 13–14. Without `epsilon`, a pair merges if that does not lengthen the description of
-    the affinity graph, so one rule sets the granularity for graphs of every size. Above
-    `max_communities` the smallest community joins the one with the smallest gap to it, whatever ε
-    is. `relations` is bool (n, relation types).
+    A pair merges if that does not lengthen the description of the affinity graph, so one rule sets
+    the granularity for graphs of every size, where the paper leaves an ε to be found. Above
+    `max_communities` the smallest community joins the one with the smallest gap to it. `relations`
+    is bool (n, relation types).
     """
     labels = renumber(labels)
     communities = Communities(labels, vectors, relations, semantic_weight)
     candidates = _Candidates(communities, graph, labels)
     m = len(communities.size)
     least_merges = 0 if max_communities is None else max(0, m - max(1, max_communities))
-    steps, limit = _follow(candidates, describe(graph, labels), epsilon)
+    steps = _follow(candidates, describe(graph, labels))
     while len(steps) < least_merges:
         alive = np.flatnonzero(candidates.alive)
         smallest = int(alive[np.argmin(communities.size[alive])])
@@ -246,33 +244,20 @@ def merge(
     root = np.arange(m)
     for a, b in reversed(steps):
         root[b] = root[a]
-    return Merged(renumber(root[labels]), len(steps), limit)
+    return Merged(renumber(root[labels]), len(steps))
 
 
-def _follow(
-    candidates: _Candidates,
-    description: DescriptionLength,
-    epsilon: float | None,
-) -> tuple[list[tuple[int, int]], float]:
-    """Join pairs in order of rising gap; returns the joins and ε.
-
-    Without ε, a pair joins if that does not lengthen the description; ε is then the least bound
-    above the gaps of all joined pairs.
-    """
+def _follow(candidates: _Candidates, description: DescriptionLength) -> list[tuple[int, int]]:
+    """Join pairs in order of rising gap that do not lengthen the description; returns the joins."""
     steps: list[tuple[int, int]] = []
-    limit = 0.0 if epsilon is None else epsilon
     shortest = description.nats()
-    for gap, a, b in candidates:
-        if epsilon is not None and gap >= epsilon:
-            break
+    for _, a, b in candidates:
         joint = candidates.describe_join(a, b, description)
         length = joint.nats()
         # At equal length prefer fewer communities; sums differ in their last digits.
-        if epsilon is None and length > shortest + 1e-9:
+        if length > shortest + 1e-9:
             continue
         description, shortest = joint, length
         candidates.join(a, b)
         steps.append((a, b))
-        if epsilon is None:
-            limit = max(limit, math.nextafter(gap, math.inf))
-    return steps, limit
+    return steps

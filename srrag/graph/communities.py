@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.algo.affinity import Basis
-from srrag.algo.communities import EPSILON, METHODS, SEMANTIC_WEIGHT, Detected, detect, update
+from srrag.algo.communities import Detected, detect, update
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
 from srrag.core.ids import segment_id
@@ -145,10 +145,8 @@ class DetectCommunities(Build):
 
     A community is named by its members. An attribute joins its entity's community, because it has
     no other neighbour and its name ("dose: 5 mg") is no topic; a document, whose name is an id, has
-    the mean of its neighbours' vectors. `method` is `leiden` (Leiden with a description-length
-    rule) or `paper` (Eq. 13–14). `semantic_weight` is λ of Eq. 13, `epsilon` ε of Eq. 14 (.2 unless
-    given); both are of the method `paper` alone. Merging continues until at most `max_communities`
-    are left, so none is dropped. An update places only what changed; once it has placed `max_drift`
+    the mean of its neighbours' vectors. Merging continues until at most `max_communities` are
+    left, so none is dropped. An update places only what changed; once it has placed `max_drift`
     of the entities, the whole graph is detected anew (0: in every update).
     """
 
@@ -158,24 +156,12 @@ class DetectCommunities(Build):
 
     entities: str = "entities"
     names: str = "names"
-    method: str = "leiden"
-    semantic_weight: float = SEMANTIC_WEIGHT
-    epsilon: float | None = None
     max_communities: int | None = None
     max_drift: float = 0.25
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}: it can be {' or '.join(METHODS)}")
-        given = {"semantic_weight": self.semantic_weight != SEMANTIC_WEIGHT,
-                 "epsilon": self.epsilon is not None}  # fmt: skip
-        if self.method != "paper" and any(given.values()):
-            name = next(name for name, told in given.items() if told)
-            raise ValueError(f"{name} counts with method=paper alone: {self.method} has no Eq. 14")
-        if self.semantic_weight < 0:
-            raise ValueError(f"semantic_weight {self.semantic_weight} is below 0")
         if self.max_communities is not None and self.max_communities < 1:
             raise ValueError(f"max_communities {self.max_communities} is below 1")
         if not 0 <= self.max_drift <= 1:
@@ -220,8 +206,6 @@ class DetectCommunities(Build):
             graph,
             before.standing,
             before.touched,
-            semantic_weight=self.semantic_weight,
-            epsilon=self._threshold,
             max_communities=self.max_communities,
         )
         kept = self._write(nodes, found, before.drift, out, former)
@@ -232,13 +216,6 @@ class DetectCommunities(Build):
             "placed": int((before.touched | (before.standing.labels < 0)).sum()),
             "drift": round(before.drift / len(nodes.core_ids), 4),
         }
-
-    @property
-    def _threshold(self) -> float | None:
-        """ε of Eq. 14; None for a method without it."""
-        if self.method != "paper":
-            return None
-        return EPSILON if self.epsilon is None else self.epsilon
 
     def _read(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
@@ -251,14 +228,7 @@ class DetectCommunities(Build):
 
     def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
         """Detect the communities of the whole graph from nothing."""
-        found = detect(
-            nodes.graph(vectors),
-            method=self.method,
-            semantic_weight=self.semantic_weight,
-            epsilon=self._threshold,
-            max_communities=self.max_communities,
-            seed=self.seed,
-        )
+        found = detect(nodes.graph(vectors), max_communities=self.max_communities, seed=self.seed)
         self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
         return _figures(found)
 
@@ -302,7 +272,6 @@ def _figures(found: Detected) -> dict[str, float | int | str]:
         "initial_communities": len(np.unique(found.initial)),
         "initial_modularity": round(found.initial_modularity, 4),
         "merges": found.num_merges,
-        "epsilon": round(found.epsilon, 6),
         "resolution": found.resolution,
     }
 

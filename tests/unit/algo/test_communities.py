@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.algo.communities import EPSILON, Detected, EvidenceGraph, detect, update
+from srrag.algo.communities import EvidenceGraph, detect, update
 from srrag.algo.local_moving import DetectionState
 
 
@@ -48,33 +48,6 @@ def test_a_cap_merges_and_keeps_everyone() -> None:
     assert np.unique(found.labels).tolist() == [0, 1, 2, 3]
 
 
-def test_lambda_and_epsilon_change_the_paper_s_partition() -> None:
-    """Eq. 14 merges more the larger ε is, and Eq. 13 other pairs with another λ."""
-    graph, _ = planted(10, 20)
-
-    def found(**settings: float) -> Detected:
-        return detect(graph, method="paper", **settings)  # type: ignore[arg-type]
-
-    counts = [int(found(epsilon=e).labels.max()) + 1 for e in (-5.0, 0.2, 0.8, 5.0)]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[0] > counts[1] > counts[-1] == 1
-    assert counts[0] == int(found(epsilon=-5.0).initial.max()) + 1, "nothing is merged"
-    relational, both, semantic = (found(semantic_weight=w).labels for w in (0.0, 2.0, 8.0))
-    assert len({tuple(labels.tolist()) for labels in (relational, both, semantic)}) == 3
-    assert found().epsilon == EPSILON
-
-
-def test_an_update_of_the_paper_s_method_runs_eq_14() -> None:
-    graph, topics = planted(6, 20)
-    standing = detect(graph, method="paper").standing
-    new = replace(standing, labels=np.where(topics == 5, -1, standing.labels))
-    parts = {
-        epsilon: update(graph, new, np.zeros(len(topics), dtype=bool), epsilon=epsilon).labels
-        for epsilon in (-5.0, 5.0)
-    }
-    assert parts[5.0].max() < parts[-5.0].max()
-
-
 def test_the_order_of_the_relations_does_not_matter() -> None:
     graph, _ = planted(8, 20)
     order = np.random.default_rng(9).permutation(len(graph.heads))
@@ -83,7 +56,7 @@ def test_the_order_of_the_relations_does_not_matter() -> None:
     )
     one, two = detect(graph), detect(shuffled)
     assert one.labels.tolist() == two.labels.tolist()
-    assert (one.epsilon, one.modularity) == (two.epsilon, two.modularity)
+    assert one.modularity == two.modularity
 
 
 def tiny(names: list[list[float]], edges: list[tuple[int, int]]) -> EvidenceGraph:
@@ -200,16 +173,6 @@ def test_an_update_keeps_the_cap(limit: int) -> None:
     assert np.unique(found.labels).tolist() == [*range(limit)]
 
 
-def test_with_epsilon_communities_that_are_born_merge() -> None:
-    """Above any gap everything linked to what is born becomes one; far below none does."""
-    graph, _ = planted(6, 20)
-    before = detect(graph).standing
-    fresh = replace(before, labels=np.where(np.arange(120) < 20, -1, before.labels))
-    apart = update(graph, fresh, np.zeros(120, dtype=bool), epsilon=-10.0)
-    joined = update(graph, fresh, np.zeros(120, dtype=bool), epsilon=10.0)
-    assert len(groups(joined.labels)) < len(groups(apart.labels))
-
-
 def islands() -> EvidenceGraph:
     """Six topics of 20, apart by name; 0 is linked to 1 and 2, and 4 to 5."""
     rng = np.random.default_rng(7)
@@ -223,18 +186,6 @@ def islands() -> EvidenceGraph:
     return EvidenceGraph(
         vectors.astype(np.float32), np.zeros(120, int), heads, tails, np.zeros(366, int)
     )
-
-
-def test_what_is_born_merges_with_what_it_is_linked_to_and_nothing_else() -> None:
-    graph, topics = islands(), np.arange(120) // 20
-    before = replace(detect(graph).standing, labels=topics)
-    fresh = replace(before, labels=np.where(topics == 0, -1, topics))
-    none = np.zeros(120, dtype=bool)
-    apart = update(graph, fresh, none, epsilon=-10.0).labels
-    assert groups(apart[20:]) == groups(topics[20:])
-    assert not set(apart[:20]) & set(apart[20:])
-    joined = update(graph, fresh, none, epsilon=10.0).labels
-    assert groups(joined) == groups(np.repeat([0, 0, 0, 3, 4, 5], 20))
 
 
 def test_who_is_not_touched_stays_where_it_does_not_belong() -> None:
@@ -269,32 +220,3 @@ def test_everyone_is_in_one_community_whatever_changes(data: st.DataObject) -> N
     assert sorted(set(one.labels.tolist())) == [*range(len(set(one.labels.tolist())))]
     still = np.array(sorted({*range(24)} - new - touched), dtype=int)
     assert groups(before.labels[still]) == groups(one.labels[still])
-
-
-def cliques(count: int, size: int, joined: list[tuple[int, int]]) -> EvidenceGraph:
-    """Cliques with a direction each; the first entities of those that are joined have a link."""
-    edges = [
-        (clique * size + a, clique * size + b)
-        for clique in range(count) for a in range(size) for b in range(a)
-    ]  # fmt: skip
-    ends = np.array([*edges, *((a * size, b * size) for a, b in joined)])
-    vectors = np.repeat(np.eye(count, dtype=np.float32), size, axis=0)
-    kinds = np.zeros(count * size, dtype=np.int64)
-    return EvidenceGraph(vectors, kinds, ends[:, 0], ends[:, 1], np.zeros(len(ends), np.int64))
-
-
-@pytest.mark.parametrize("epsilon", [-5.0, 5.0])
-def test_only_what_is_new_or_linked_to_it_merges(epsilon: float) -> None:
-    """The seventh clique comes, linked to four; the last two of the others are linked too."""
-    size = 4
-    graph = cliques(7, size, [(6, 0), (6, 1), (6, 2), (6, 3), (4, 5)])
-    labels = np.repeat(np.arange(7), size)
-    standing = detect(graph).standing
-    new = replace(standing, labels=np.where(labels == 6, -1, labels))
-    touched = marked(len(labels), 4 * size, 5 * size)
-    found = update(graph, new, touched, epsilon=epsilon).labels
-    if epsilon < 0:
-        assert groups(found) == groups(labels), "nothing merges"
-    else:
-        merged = np.where(np.isin(labels, (0, 1, 2, 3, 6)), 0, labels)
-        assert groups(found) == groups(merged), "what stood before stays apart"

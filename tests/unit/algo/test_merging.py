@@ -85,36 +85,20 @@ def test_sums_equal_the_means_over_members(monkeypatch: pytest.MonkeyPatch) -> N
         assert found.others(a, others) == pytest.approx(back)
 
 
-def merged(epsilon: float | None, **more: int) -> np.ndarray:
-    links = graph([(0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)], 4)
-    found = merge(PAIR, links, VECTORS, RELATIONS, semantic_weight=2.0, epsilon=epsilon, **more)
-    assert found.num_merges == 2 - found.labels.max()
-    return found.labels
-
-
-def test_merging_goes_on_while_the_gap_is_below_epsilon() -> None:
-    assert merged(0.0).tolist() == [0, 0, 1, 2]  # the gap is 0, not below it
-    assert merged(0.01).tolist() == [0, 0, 0, 1]
-    assert merged(9.0).tolist() == [0, 0, 0, 0]
-
-
 def test_only_linked_communities_merge() -> None:
     apart = graph([(0, 1, 1.0)], 4)
-    found = merge(PAIR, apart, VECTORS, RELATIONS, semantic_weight=2.0, epsilon=9.0)
+    found = merge(PAIR, apart, VECTORS, RELATIONS, semantic_weight=2.0)
     assert found.labels.tolist() == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 10])
 def test_a_cap_merges_and_drops_none(cap: int) -> None:
-    assert merged(0.0, max_communities=cap).tolist() in (
+    apart = graph([], 4)
+    found = merge(PAIR, apart, VECTORS, RELATIONS, semantic_weight=2.0, max_communities=cap)
+    assert found.labels.tolist() in (
         [[0, 0, 0, 0]] if cap == 1 else [[0, 0, 0, 1]] if cap == 2 else [[0, 0, 1, 2]]
     )
-    apart = graph([], 4)
-    found = merge(
-        PAIR, apart, VECTORS, RELATIONS, semantic_weight=2.0, epsilon=0.0, max_communities=cap
-    )
-    assert len(found.labels) == 4
-    assert found.labels.max() + 1 == min(cap, 3)
+    assert found.num_merges == 2 - found.labels.max()
 
 
 def test_the_description_of_a_join_is_that_of_the_joined_partition() -> None:
@@ -133,7 +117,7 @@ def test_the_description_of_a_join_is_that_of_the_joined_partition() -> None:
         assert asdict(description) == pytest.approx(asdict(describe(links, labels)))
 
 
-def test_without_epsilon_the_shortest_description_decides() -> None:
+def test_the_shortest_description_decides() -> None:
     """Two cliques of eight, each cut in halves, become two communities again, never one."""
     n = 16
     links = graph(
@@ -144,10 +128,6 @@ def test_without_epsilon_the_shortest_description_decides() -> None:
     found = merge(np.arange(n) // 4, links, vectors, sets, semantic_weight=2.0)
     assert found.labels.tolist() == [0] * 8 + [1] * 8
     assert found.num_merges == 2
-    again = merge(
-        np.arange(n) // 4, links, vectors, sets, semantic_weight=2.0, epsilon=found.epsilon
-    )
-    assert again.labels.tolist() == found.labels.tolist()
 
 
 def test_a_pair_that_lengthens_the_description_ends_nothing() -> None:

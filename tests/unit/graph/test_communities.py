@@ -155,19 +155,6 @@ def test_a_cap_drops_none(tmp_path: Path) -> None:
     assert figures["communities"] == 1
 
 
-def test_the_paper_s_method_has_its_own_settings(tmp_path: Path) -> None:
-    nodes, edges = sample()
-    apart = DetectCommunities(method="paper", semantic_weight=1.0, epsilon=-9.0)
-    joined = DetectCommunities(method="paper", epsilon=9.0)
-    (tmp_path / "one").mkdir()
-    (tmp_path / "other").mkdir()
-    _, none = build(tmp_path / "one", nodes, edges, apart)
-    _, every = build(tmp_path / "other", nodes, edges, joined)
-    assert none["merges"] == 0
-    assert every["merges"] > 0
-    assert (none["epsilon"], every["epsilon"]) == (-9.0, 9.0)
-
-
 def test_an_empty_graph(tmp_path: Path) -> None:
     assert build(tmp_path, [], [])[0] == {}
 
@@ -180,9 +167,6 @@ def test_an_edge_to_no_entity_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"semantic_weight": -1.0},
-        {"epsilon": 0.4},
-        {"method": "louvain"},
         {"max_communities": 0},
         {"max_drift": 1.5},
     ],
