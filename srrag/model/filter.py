@@ -94,13 +94,11 @@ class Fusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Thresholds on the probability, chosen on held-out questions."""
+    """The threshold on the probability, chosen on held-out questions."""
 
     fusion: Fusion
     threshold: float
     """Least probability of a passage that counts as evidence."""
-    answer_threshold: float
-    """A question whose best passage is below this has insufficient evidence."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,7 @@ def read_facts(folder: Path) -> FilterFacts:
         base, decision = dict(stated["base"]), dict(stated["decision"])
         base["lora"] = base["lora"] and LoRA(**base["lora"])
         fusion = Fusion(**decision.pop("fusion"))
+        decision.pop("answer_threshold", None)  # of filters trained before 0.3
         facts = FilterFacts(
             Base(**base),
             Decision(fusion=fusion, **decision),

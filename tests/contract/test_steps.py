@@ -150,7 +150,7 @@ def examples(
     found[RerankCrossEncoder] = Example(cross, found[SelectEvidence].table, at)
     filters = tmp_path_factory.mktemp("filter")
     base = Base(model=str(tiny_encoder(filters / "base")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
+    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
     write_model(filters / "model", base, {}, decision, {})
     trained = str(filters / "model")
     judge = JudgeEvidence(model=trained, hits="hits")

@@ -85,7 +85,7 @@ def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
 ) -> None:
     root = linked(sample_root, tmp_path / "root")
     base = Base(model=str(tiny_encoder(tmp_path / "base")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.5)
+    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
     write_model(root / "jobs" / "train_filter" / "model", base, {}, decision, {})
     coarse, fine = "pipeline.rank.coarse", "pipeline.rank.fine.reranker"
     settings = [

@@ -21,11 +21,8 @@ from srrag.lab.experiment.running import trainer
 from srrag.lab.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
 from srrag.lab.train.filter.judge import (
     Scored,
-    TradeOff,
-    at_threshold,
     decide,
     judge_filter,
-    trade_off,
 )
 from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
@@ -44,7 +41,7 @@ class TrainFilterJob:
     """Filters on the judged pairs of a file; the test file judges them and chooses none.
 
     With `folds`, the candidates are compared by cross-validation; else on `validation_share` of the
-    questions. `answer_precision` is how often the best passage has to be evidence.
+    questions.
     """
 
     pairs: Path
@@ -56,7 +53,6 @@ class TrainFilterJob:
     validation_share: float
     split_seed: int
     fuse: bool
-    answer_precision: float
     resamples: int
     device: str
     out: Path
@@ -108,7 +104,7 @@ class TrainFilterJob:
         trained = choice.trained[place]
         held, cosines = given.pairs.select(trained.held), given.cosines[trained.held]
         beside = cosines if self.fuse else None
-        decision = decide(held, trained.logits, beside, self.answer_precision)
+        decision = decide(held, trained.logits, beside)
         folder = self.out / ("model" if place == choice.best else f"seed-{trained.task.seed}")
         facts = {
             "settings": dataclasses.asdict(choice.settings),
@@ -124,12 +120,7 @@ class TrainFilterJob:
         write_model(folder, self.base, trained.weights, decision, facts)
         loaded = load_filter(folder, self.device)
         found = loaded.probabilities(given.test.questions, given.test.passages)
-        held_found = decision.fusion.probabilities(trained.logits, cosines)
-        curves = {
-            "held out": trade_off(held, held_found, decision.threshold),
-            "test": trade_off(given.test, found, decision.threshold),
-        }
-        stated = facts | judged(given, found, decision, curves, self.resamples)
+        stated = facts | judged(given, found, decision, self.resamples)
         write_card(folder, card(self.base, decision, stated))
         if place == choice.best:
             curve = trained.result["curve"]
@@ -201,16 +192,9 @@ def run_alone(plain: dict[str, Any]) -> Result:
     return run_plain(plain, Alone(Path(plain["state"]) / "state.json"))
 
 
-def judged(
-    given: Material,
-    found: Floats,
-    decision: Decision,
-    curves: dict[str, TradeOff],
-    resamples: int,
-) -> dict[str, Any]:
-    """Figures of probabilities on the test file, beside the cosine's, and those of abstaining."""
+def judged(given: Material, found: Floats, decision: Decision, resamples: int) -> dict[str, Any]:
+    """Figures of probabilities on the test file, beside the cosine's."""
     limit = best_threshold(given.pairs.labels, given.cosines)
-    least = decision.answer_threshold
     return {
         **judge_filter(
             Scored(given.test, found, decision.threshold),
@@ -219,10 +203,6 @@ def judged(
             resamples,
         ),
         "decision": dataclasses.asdict(decision),
-        "adaptive": {
-            "answer_threshold": least,
-            **{name: at_threshold(curve, least) for name, curve in curves.items()},
-        },
     }
 
 
@@ -256,8 +236,6 @@ def check(train: dict[str, Any], runner: Runner) -> None:
         raise UsageError("train.data=FOLDER is missing, with train.jsonl and dev.jsonl")
     if not 0 < train["validation_share"] < 1:
         raise UsageError(f"train.validation_share={train['validation_share']} is outside 0…1")
-    if not 0 < train["answer_precision"] <= 1:
-        raise UsageError(f"train.answer_precision={train['answer_precision']} is outside 0…1")
     if train["folds"] not in range(2, 101) and train["folds"] != 0:
         raise UsageError(f"train.folds={train['folds']}: 0, or from 2 on")
     if train["workers"] and not hasattr(runner, "connect"):

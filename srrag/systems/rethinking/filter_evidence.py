@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,6 @@ class FilterEvidence(Step):
     ones, scored and sorted by p; `<into>_probability` holds the p of each kept hit. Hits below
     `depth` are dropped unjudged. `model` is the folder of the filter that judged; its content is
     part of the identity, its path is not. A null `threshold` takes the filter's own.
-
-    `abstain` is the adaptive mode: if even the best p is below `answer_threshold` (null: the
-    filter's own), no hit is passed on, and the answer is that the evidence is insufficient.
     """
 
     model: str = field(default="", compare=False, metadata={"identity": False})
@@ -41,21 +38,14 @@ class FilterEvidence(Step):
     into: str = "hits"
     depth: int = 32
     threshold: float | None = None
-    abstain: bool = False
-    answer_threshold: float | None = None
-    order: Literal["given", "probability"] = "given"
-    """`probability` sorts the kept hits by p, and p becomes their score."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for thresholds outside 0…1, a depth below 1, or an unknown order."""
-        for name in ("threshold", "answer_threshold"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{name} is {value}: a probability, or null for the filter's own")
+        """Raise ValueError for a threshold outside 0…1 or a depth below 1."""
+        value = self.threshold
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(f"threshold is {value}: a probability, or null for the filter's own")
         if self.depth < 1:
             raise ValueError(f"depth is {self.depth}: at least one hit has to be looked at")
-        if self.order not in ("given", "probability"):
-            raise ValueError(f"order is {self.order!r}: one of given, probability")
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -82,12 +72,9 @@ class FilterEvidence(Step):
         return (read_facts(filter_folder(self.model)).fitted,)
 
     def open(self, at: Place) -> Function:
-        """Read the filter's thresholds."""
+        """Read the filter's threshold."""
         decision = read_facts(filter_folder(self.model)).decision
         least = decision.threshold if self.threshold is None else self.threshold
-        enough = decision.answer_threshold
-        if self.answer_threshold is not None:
-            enough = self.answer_threshold
 
         def run(batch: pa.Table) -> pa.Table:
             ids, scores, offsets = unpack_hits(batch[self.hits])
@@ -96,18 +83,12 @@ class FilterEvidence(Step):
             ids, scores, rows = ids.filter(pa.array(head)), scores[head], rows[head]
             found = self._judged(batch, np.bincount(rows, minlength=batch.num_rows))
             keep = found >= least
-            if self.abstain:
-                best = np.zeros(batch.num_rows)
-                np.maximum.at(best, rows, found)
-                keep &= (best >= enough)[rows]
             by_probability = np.lexsort((-found, rows))
-            kept = by_probability if self.order == "probability" else np.arange(len(rows))
-            kept, rejected = kept[keep[kept]], by_probability[~keep[by_probability]]
-            given = found if self.order == "probability" else scores
+            kept, rejected = np.flatnonzero(keep), by_probability[~keep[by_probability]]
             columns = [
                 _lists(ids, found, rows, rejected, batch.num_rows),
                 _floats(found, rows, kept, batch.num_rows),
-                _lists(ids, given, rows, kept, batch.num_rows),
+                _lists(ids, scores, rows, kept, batch.num_rows),
             ]
             for item, column in zip(self.writes, columns, strict=True):
                 batch = batch.append_column(item, column)

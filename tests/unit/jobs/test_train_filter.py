@@ -113,7 +113,6 @@ def test_cross_validation_chooses_and_a_second_run_trains_nothing(
         ("train.seeds=[1,1]", "train.seeds"),
         ("train.folds=1", "train.folds=1"),
         ("train.validation_share=1", "train.validation_share=1"),
-        ("train.answer_precision=0", "train.answer_precision=0"),
         ("train.workers=2", "workers need profile=ray"),
         ("train.shard=true", "set train.workers"),
         ("train.precision=int4", "train.precision=int4"),

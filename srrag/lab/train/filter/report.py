@@ -91,12 +91,11 @@ def card(base: Base, decision: Decision, stated: Mapping[str, Any]) -> str:
         f"{base.kind}), {how}, pairs cut at {base.max_tokens} tokens.",
         "",
         "- **Use**: to drop passages before an answer is written. From "
-        f"{decision.threshold:.3f} on a passage is kept; a question whose best passage stays "
-        f"below {decision.answer_threshold:.3f} has no sufficient evidence. It does not grade "
-        "evidence and gives no medical advice.",
+        f"{decision.threshold:.3f} on a passage is kept. It does not grade evidence and gives no "
+        "medical advice.",
         f"- **Trained on** {data['training_pairs']} pairs of {data['training_questions']} "
         f"questions ({data['training_yes_share']:.0%} yes) of `{data['training_file']}`; "
-        f"calibrated, and both thresholds chosen, on {data['validation_pairs']} pairs whose "
+        f"calibrated, and the threshold chosen, on {data['validation_pairs']} pairs whose "
         "questions were held out.",
         f"- **Judged on** {stated['pairs']} pairs of {stated['questions']} questions of "
         f"`{data['file']}`, none of which had a part in training or choosing.",

@@ -16,7 +16,7 @@ from srrag.model.pair_causal import LoRA, PairCausal
 from srrag.model.pair_model import scores
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_causal, toy_task, write_rows
 
-PLAIN = Decision(fusion=Fusion(), threshold=0.5, answer_threshold=0.6)
+PLAIN = Decision(fusion=Fusion(), threshold=0.5)
 WITH_PEFT = importlib.util.find_spec("peft") is not None
 KINDS = [
     pytest.param(None, 2e-3, 4, id="all"),

@@ -6,11 +6,8 @@ import pytest
 from srrag.algo.classification import expected_calibration_error, sigmoid
 from srrag.lab.train.filter.judge import (
     Scored,
-    answer_threshold,
-    at_threshold,
     decide,
     judge_filter,
-    trade_off,
 )
 from srrag.lab.train.filter.pairs import JudgedPairs
 from srrag.model.filter import Fusion
@@ -22,35 +19,13 @@ def judged(groups: list[int], labels: list[float]) -> JudgedPairs:
     return JudgedPairs("p.jsonl", names, names, passages, np.array(labels), np.array(groups))
 
 
-def test_the_trade_off_by_hand() -> None:
-    """Questions by their best passage: 0 right at .9, 1 wrong at .6, 2 right at .4."""
-    pairs = judged([0, 0, 1, 1, 2], [1, 0, 0, 1, 1])
-    probabilities = np.array([0.9, 0.5, 0.6, 0.1, 0.4])
-    curve = trade_off(pairs, probabilities, threshold=0.45)
-    assert curve.thresholds.tolist() == [0.4, 0.6, 0.9]
-    assert curve.answered == pytest.approx([1, 2 / 3, 1 / 3])
-    assert curve.best_is_evidence == pytest.approx([2 / 3, 1 / 2, 1])
-    # Kept: .9, .5, .6 of the first two questions; then .9, .5 of the first alone.
-    assert curve.precision == pytest.approx([1 / 3, 1 / 3, 1 / 2])
-    assert pytest.approx([2 / 6, 2 / 6, 2 / 5]) == curve.F1
-    assert answer_threshold(curve, 0.6) == 0.4
-    assert answer_threshold(curve, 0.9) == 0.9
-    assert at_threshold(curve, 0.9)["answered"] == pytest.approx(1 / 3)
-
-
-def test_where_nothing_is_sure_enough_nothing_is_answered() -> None:
-    curve = trade_off(judged([0, 1], [0, 0]), np.array([0.9, 0.2]), 0.5)
-    assert answer_threshold(curve, 0.5) == 1.0
-    assert at_threshold(curve, 1.0) == {"answered": 0.0, "F1": 0.0}
-
-
-def test_calibration_and_thresholds_are_those_of_the_pairs() -> None:
+def test_calibration_and_threshold_are_those_of_the_pairs() -> None:
     rng = np.random.default_rng(0)
     logits, cosines = rng.normal(size=4000) * 3, rng.random(4000)
     chance = sigmoid(0.5 * logits + 2 * cosines - 2)
     labels = (rng.random(4000) < chance).astype(float)
     pairs = judged([n // 4 for n in range(4000)], labels.tolist())
-    found = decide(pairs, logits, cosines, precision=0.8)
+    found = decide(pairs, logits, cosines)
     fusion = found.fusion
     assert [fusion.logit, fusion.cosine, fusion.bias] == pytest.approx([0.5, 2, -2], abs=0.35)
     probabilities = fusion.probabilities(logits, cosines)
@@ -58,10 +33,7 @@ def test_calibration_and_thresholds_are_those_of_the_pairs() -> None:
     assert expected_calibration_error(labels, probabilities, ones)[0] < 0.03
     assert expected_calibration_error(labels, np.round(sigmoid(logits), 4), ones)[0] > 0.05
     assert 0.3 < found.threshold < 0.4
-    curve = trade_off(pairs, probabilities, found.threshold)
-    kept = at_threshold(curve, found.answer_threshold)
-    assert kept["best_is_evidence"] >= 0.8
-    assert decide(pairs, logits, None, precision=0.8).fusion.cosine == 0
+    assert decide(pairs, logits, None).fusion.cosine == 0
 
 
 def test_probabilities_are_rounded() -> None:

@@ -24,7 +24,7 @@ from srrag.model.pair_model import equal_lengths, scores
 from tests.together import resumed
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
-PLAIN = Decision(fusion=Fusion(), threshold=0.5, answer_threshold=0.6)
+PLAIN = Decision(fusion=Fusion(), threshold=0.5)
 
 
 @pytest.fixture(scope="module")

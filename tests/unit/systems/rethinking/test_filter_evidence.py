@@ -53,7 +53,7 @@ def at(tmp_path: Path) -> Place:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     base = Base(model=str(tiny_encoder(tmp_path / "encoder")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5, answer_threshold=0.6)
+    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
     write_model(tmp_path / "model", base, {}, decision, {})
     return tmp_path / "model"
 
@@ -110,28 +110,6 @@ def test_each_hit_is_kept_or_rejected_by_its_probability(model: Path, at: Place)
     assert first["score"] == 3.0 - UIDS.index(first["unit_id"]), "scores stay those that came"
 
 
-def test_the_best_can_come_first(model: Path, at: Place) -> None:
-    known = expected(model)
-    rows = found(FilterEvidence(model=str(model), threshold=0.0, order="probability"), at)
-    for n in range(2):
-        best = sorted(known[n, unit] for unit in UIDS)[::-1]
-        assert [hit["score"] for hit in rows[n]["hits"]] == best == rows[n]["hits_probability"]
-
-
-def test_a_question_without_sure_evidence_gets_none(model: Path, at: Place) -> None:
-    known = expected(model)
-    best = [max(known[n, unit] for unit in UIDS) for n in range(2)]
-    assert best[0] != best[1]
-    between = sum(best) / 2
-    step = FilterEvidence(model=str(model), threshold=0.0, abstain=True, answer_threshold=between)
-    rows = found(step, at)
-    for n in range(2):
-        assert len(rows[n]["hits"]) == (4 if best[n] >= between else 0)
-        assert len(rows[n]["hits"]) + len(rows[n]["hits_rejected"]) == 4
-    answered = FilterEvidence(model=str(model), threshold=0.0, answer_threshold=between)
-    assert all(len(row["hits"]) == 4 for row in found(answered, at)[:2])
-
-
 def test_a_row_does_not_depend_on_the_others(model: Path, at: Place) -> None:
     judge = JudgeEvidence(model=str(model), depth=3).open(at)
     keep = FilterEvidence(model=str(model), threshold=0.4, depth=2).open(at)
@@ -173,9 +151,7 @@ def test_a_filter_is_known_by_its_content(model: Path, tmp_path: Path) -> None:
         load_filter(tmp_path / "moved")
 
 
-@pytest.mark.parametrize(
-    "fields", [{"threshold": 1.5}, {"answer_threshold": -0.1}, {"depth": 0}, {"order": "random"}]
-)
+@pytest.mark.parametrize("fields", [{"threshold": 1.5}, {"threshold": -0.1}, {"depth": 0}])
 def test_settings_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         FilterEvidence(model="m", **fields)
