@@ -20,7 +20,7 @@ from jobs import JOBS
 from jobs.cli import main
 from srrag.config.run_job import launch
 from tests.conftest import REPOSITORY, linked
-from tests.e2e.answered import ended, start, wait_for
+from tests.e2e.answered import start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag
 
 pytestmark = pytest.mark.e2e
@@ -213,44 +213,6 @@ def test_a_killed_build_resumes(tmp_path: Path) -> None:
     assert summary["documents"] == 55
     assert {p: p.stat().st_mtime_ns for p in stood} == stood
     assert srrag("verify", f"root={root}")[0]["ok"]
-
-
-# test_kill.py kills a driver on Ray too, test_ray_data.py compares with the local runner.
-@pytest.mark.ray
-@pytest.mark.rounds
-@pytest.mark.long(180, "three Rays of processes of their own, one after the other")
-def test_a_killed_build_on_ray_resumes_and_equals_an_undisturbed_one(tmp_path: Path) -> None:
-    corpus = tmp_path / "docs.jsonl"
-    with corpus.open("w") as file:
-        for n in range(100):
-            text = f"In trial {n}, {20 + n} adults with knee pain did squats twice a week. " * 4
-            file.write(json.dumps({"id": str(n), "title": f"Trial {n}", "text": text}) + "\n")
-    roots = [tmp_path / "killed", tmp_path / "whole"]
-    on_ray, here = [
-        ["build", *profile, "corpus=jsonl", f"corpus.path={corpus}", f"root={root}",
-         "plan=graph", *NOT_ENCODED]
-        for root, profile in zip(roots, (["profile=ray"], []), strict=True)
-    ]  # fmt: skip
-    done = roots[0] / "stages" / "triples"
-    killed_when(
-        start(on_ray, "--segment-rows=20", "--never-ends"),
-        lambda: bool(list(done.glob("*/part-*.parquet"))),
-    )
-    assert not (roots[0] / "builds" / "default.json").exists()
-    stood = {p: p.stat().st_mtime_ns for p in roots[0].glob("stages/*/*/part-*.parquet")}
-    code, error = ended(start(on_ray, "--segment-rows=20"))
-    assert code == 0, error
-    assert {p: p.stat().st_mtime_ns for p in stood} == stood
-    code, error = ended(start(here, "--segment-rows=20"))
-    assert code == 0, error
-    resumed, undisturbed = (
-        json.loads((root / "jobs/build/summary.json").read_text("utf-8")) for root in roots
-    )
-    assert resumed["rows"] == undisturbed["rows"]
-    for summary in (resumed, undisturbed):
-        del summary["figures"]["names"]["encoding_seconds"]
-    assert resumed["figures"] == undisturbed["figures"]
-    assert srrag("verify", f"root={roots[0]}")[0]["ok"]
 
 
 def test_a_report_for_maintainers_counts_and_quotes_nothing(

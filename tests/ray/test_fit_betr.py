@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import jobs.fit_betr
-from srrag.config.compose import configure
 from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.lab.train.betr.pair_file import read_pairs
 from srrag.runner.ray.train import train_on_ray, tune_on_ray
@@ -44,16 +42,3 @@ def test_trials_of_a_finished_search_are_not_done_again(
     assert tune_on_ray(run_plain, candidates, folder=tmp_path, name="search") == found
     with pytest.raises(RuntimeError, match=r"a trial of other failed: .*there is no such file"):
         tune_on_ray(run_plain, candidates, folder=tmp_path, name="other")
-
-
-@pytest.mark.rounds  # test_three_nodes.py fits by the job on three nodes
-def test_the_job_on_ray_learns_what_it_learns_here(plain: dict[str, Any], tmp_path: Path) -> None:
-    options = [f"train.pairs={plain['pairs']}", "train.tau=[0.3,1.0]", "train.objective=posterior"]
-    found = []
-    for name, more in (("here", []), ("ray", ["profile=ray", "train.workers=2"])):
-        config = configure("fit_betr", [*options, *more, f"out={tmp_path / name}"])
-        found.append(jobs.fit_betr.run({**config, "command": "test"}))
-    here, there = found
-    assert here["settings"] == there["settings"]
-    assert here["a"] == pytest.approx(there["a"], abs=1e-6)
-    assert list(here["u"].values()) == pytest.approx(list(there["u"].values()), abs=1e-6)

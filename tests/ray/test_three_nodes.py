@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from ray.cluster_utils import Cluster
 
@@ -27,13 +25,10 @@ import srrag.runner.sweep
 import tests.ray.nodes
 from srrag.config.compose import configure
 from srrag.core.ids import file_sha256
-from srrag.lab.measure.references import resource_path
 from srrag.runner.build import BuildJob
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
-from tests.conftest import linked
 from tests.e2e.answered import GRAPH
-from tests.e2e.test_sweep import command, copy_build, parts, table
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.ray.nodes import (
@@ -70,8 +65,6 @@ before it turns to the next, so that smaller workers may all sit on two of three
 HERE = ["profile.threads=1", "profile.resources.vectors.batch_rows=256"]
 QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pipeline=srrag"]
 SHARDS = ["plan=graph", "+stages.dense.run.shard_rows=10"]
-SCORED = ["bench=sample", "resamples=100"]
-QUESTIONS = resource_path("pkg://srrag/sample/questions.jsonl")
 CUT = {"ReadError", "RemoteProtocolError"}
 STEPS = ("raw", "parsed", "documents", "chunks", "windows", "triples", "vectors")
 
@@ -150,15 +143,6 @@ def test_build_and_fit_are_those_of_one_process(
     alone = read_json(here / "jobs/fit_betr/srrag/betr.json")["parameters"]
     assert fitted["a"] == pytest.approx(alone["a"], abs=1e-6)
     assert fitted["u"] == pytest.approx(alone["u"], abs=1e-6)
-
-
-@pytest.mark.rounds  # an evaluation runs its questions as a sweep does, whose tables are compared
-def test_an_evaluation_is_that_of_one_process(cluster: Cluster, here: Path, tmp_path: Path) -> None:
-    scored = []
-    for name, profile in (("one", HERE), ("three", there(cluster))):
-        root = linked(here, tmp_path / name, "answers-*", "questions")
-        scored.append(run("evaluate", f"root={root}", "pipeline=srrag", *SCORED, *profile))
-    assert scored[0]["metrics"] == scored[1]["metrics"]
 
 
 def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
@@ -250,39 +234,6 @@ def test_only_the_lost_piece_of_an_index_is_made_again(
         assert len(pieces) > 2 * FREE_PIECES
         assert {len(where) for where in pieces} == {1}, "each was made once"
     assert contents(root).items() <= contents(here).items()
-
-
-@pytest.mark.rounds  # parts of a sweep are those of an extraction, which loses a node above
-def test_a_sweep_goes_on_when_a_node_is_lost(
-    cluster: Cluster, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(srrag.runner.sweep, "PART_QUESTIONS", 6)
-    whole, root = tmp_path / "whole", tmp_path / "lost"
-    with serve(Endpoint(script=answer_by_rules)) as endpoint:
-        for each in (whole, root):
-            copy_build(here, each)
-        # Controls are judged as the rows are; unit/experiment/test_judging.py shows what they are.
-        asks = [*command(whole, QUESTIONS, endpoint.url, k="4"), "controls=false"]
-        run(*asks, *HERE)
-        calls = endpoint.calls.total()
-        endpoint.calls.clear()
-        endpoint.hold_after = calls // 2
-        asks[asks.index(f"root={whole}")] = f"root={root}"
-        sweeping = begin(*asks, *there(cluster))
-        sweeping.wait_for(lambda: endpoint.held > 0 and losable(cluster, "PartWorker"))
-        stood = parts(root)
-        lose(cluster, "PartWorker")
-        endpoint.hold_after = sys.maxsize
-        sweeping.ended()
-    assert 0 < len(stood) < len(parts(root))
-    assert stood.items() <= parts(root).items(), "what stood was not made again"
-    assert table(root) == table(whole)
-    assert answers(root) == answers(whole)
-
-
-def answers(root: Path) -> dict[str, pa.Table]:
-    """Of each part of a pipeline's stage, all but what measures time."""
-    return {name: pq.read_table(root / name).drop_columns(["trace"]) for name in parts(root)}
 
 
 def written(root: Path) -> dict[str, int]:
