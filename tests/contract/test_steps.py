@@ -82,7 +82,7 @@ QUESTIONS = [
 ]
 PIPELINES = [
     "bm25", "dense", "hybrid", "hybrid_maxsim", "hybrid_betr",
-    "hybrid_graph", "rationale", "reformulate", "srrag_graph", "unaided", "mcq",
+    "hybrid_graph", "srrag_graph", "unaided", "mcq",
     "biogen_b", "biogen_c",
 ]  # fmt: skip
 

@@ -108,21 +108,6 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
     assert steps["CheckAnswer"]["fault"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "step"), [("rationale", "WriteRationale"), ("reformulate", "Reformulate")]
-)
-def test_a_search_goes_on_without_its_helper(
-    root: Path, tmp_path: Path, name: str, step: str
-) -> None:
-    with serve(Endpoint(script=answering)) as endpoint:
-        with_model = engine(endpoint.url, tmp_path / "completions")
-        summary, _ = srrag(
-            "ask", f"root={root}", f"pipeline={name}", f"question={ASKED}", *with_model
-        )
-    assert [each["step"] for each in summary["degraded"]] == [step]
-    assert summary["evidence"] and len(summary["sentences"]) == 2
-
-
 def test_a_batch_counts_drops_and_has_a_ceiling_of_failures(root: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries.jsonl"
     rows = [{"query_id": "1", "text": ASKED}, {"query_id": "2", "text": "Is running safe?"}]
