@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from srrag.algo import terms as module
-from srrag.algo.terms import terms
+from srrag.algo.terms import terms, tfidf
 
 
 def test_content_words_are_stemmed_in_order_and_numbers_stay() -> None:
@@ -19,3 +22,14 @@ def test_stems_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     said = ["trained", "of", "legs", "of", "runners", "trained"]
     assert terms(" ".join(said)) == ["train", "leg", "runner", "train"]
     assert len(stem) == 2  # of the last words
+
+
+def test_weights_by_hand() -> None:
+    """Of three texts two hold b; columns are a, b; the second text has no term."""
+    found = tfidf([["b", "a", "b"], [], ["b"]])
+    rare, common = math.log(4 / 2) + 1, math.log(4 / 3) + 1
+    length = math.hypot(rare, 2 * common)
+    expected = np.array([[rare / length, 2 * common / length], [0, 0], [0, 1]])
+    assert found == pytest.approx(expected)
+    assert tfidf([["b"], ["b"]]).tolist() == [[1.0], [1.0]], "what every text holds has a weight"
+    assert tfidf([]).shape == (0, 0)

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.core.hits import FoundWindows, unpack_hits
+from srrag.core.hits import FoundWindows, best_places, unpack_hits
 from srrag.core.schema import HITS, PATHS
 
 
@@ -77,3 +77,16 @@ def test_what_goes_in_comes_out_of_any_slice(
     assert len(offsets) == len(rows[start : start + length]) + 1
     for place, row in enumerate(rows[start : start + length]):
         assert flat[offsets[place] : offsets[place + 1]] == row
+
+
+def test_the_best_of_each_document_by_hand() -> None:
+    """Two questions; documents 7 and 8 stand in both."""
+    scores = np.array([0.1, 0.9, 0.5, 0.9, 0.2, 0.3])
+    rows = np.array([0, 0, 0, 0, 1, 1])
+    documents = np.array([7, 8, 7, 8, 7, 8])
+    assert best_places(scores, rows, documents).tolist() == [2, 1, 2, 1, 4, 5]
+
+
+def test_nothing_has_no_best() -> None:
+    none = np.zeros(0, np.int64)
+    assert best_places(np.zeros(0), none, none).tolist() == []

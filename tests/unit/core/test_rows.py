@@ -1,8 +1,11 @@
-import pyarrow as pa
+from __future__ import annotations
 
-from srrag.core.rows import filled, live, rejected
+import pyarrow as pa
+import pytest
+
+from srrag.core.rows import filled, isolated, live, rejected
 from srrag.core.schema import REJECT
-from srrag.llm.completion import Fault
+from srrag.llm.completion import EngineStopped, Fault
 
 WRITES = pa.schema(
     [pa.field("found", pa.list_(pa.string()), nullable=False), pa.field("reject", REJECT)]
@@ -34,3 +37,41 @@ def test_columns_are_added_once() -> None:
     bare = filled(table().select(["text"]), WRITES, {})
     assert bare["reject"].null_count == 3
     assert filled(table().slice(0, 0), WRITES, {}).num_rows == 0
+
+
+def run_with(bad: set[int], calls: list[tuple[int, int]], error: type[Exception] = ValueError):  # type: ignore[no-untyped-def]
+    def run(start: int, stop: int) -> list[int]:
+        calls.append((start, stop))
+        if bad & set(range(start, stop)):
+            raise error("bad")
+        return list(range(start, stop))
+
+    return run
+
+
+def test_only_the_items_at_fault_fail_and_the_order_stays() -> None:
+    calls: list[tuple[int, int]] = []
+    out = isolated(run_with({3, 8}, calls), 2, 10, lambda item, error: [-item])
+    assert [each for part in out for each in part] == [2, -3, 4, 5, 6, 7, -8, 9]
+    assert calls[0] == (2, 10) and len(calls) < 2 * 8, "halves, not one by one"
+
+
+def test_what_does_not_fail_runs_once() -> None:
+    calls: list[tuple[int, int]] = []
+    assert isolated(run_with(set(), calls), 0, 5, lambda item, error: []) == [[0, 1, 2, 3, 4]]
+    assert calls == [(0, 5)]
+
+
+def test_a_stopped_engine_is_no_rows_fault() -> None:
+    calls: list[tuple[int, int]] = []
+    with pytest.raises(EngineStopped):
+        isolated(run_with({1}, calls, EngineStopped), 0, 4, lambda item, error: [])
+    assert calls == [(0, 4)]
+
+
+def test_an_error_without_items_is_raised() -> None:
+    def run(start: int, stop: int) -> int:
+        raise KeyError("always")
+
+    with pytest.raises(KeyError):
+        isolated(run, 0, 0, lambda item, error: 0)

@@ -1,5 +1,4 @@
 import json
-import pickle
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -480,14 +479,6 @@ def test_the_rules_speak_the_neutral_schema() -> None:
     assert ("ClinicalConcept", "associated_with", "placebo", "ClinicalConcept") in found
     assert any(relation == "reports_measure" for _, relation, _, _ in found)
     assert not any(kind in ("Population", "Intervention", "Outcome") for *_, kind in found)
-
-
-def test_batches_may_be_split_and_repeated() -> None:
-    run = pickle.loads(pickle.dumps(PICO)).open(Place())
-    table = documents(RULES, TEXT, "\n\n".join([TEXT] * 8))
-    whole = run(table)
-    assert whole.num_rows > 3
-    assert whole.equals(pa.concat_tables([run(table.slice(0, 1)), run(table.slice(1))]))
 
 
 def test_an_empty_table_has_no_facts() -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import pickle
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,6 @@ import jobs.evaluate
 import jobs.train_tagger
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.core.spec import build
-from srrag.core.step import Place
 from srrag.extract.find_mentions import FindByTagger
 from srrag.storage.atomic_write import read_json
 from srrag.storage.sealed_folder import check_sealed
@@ -151,31 +147,6 @@ def test_a_build_by_the_tagger_says_so(tagger: Path, tmp_path: Path) -> None:
     facts = [fact for row in rows for fact in row["facts"]]
     assert facts
     assert not [fact for fact in facts if fact["reason"]]
-
-
-def test_a_passages_facts_do_not_depend_on_its_neighbours(tagger: Path, tmp_path: Path) -> None:
-    """The contract of every Step, kept with a model inside."""
-    root = tmp_path / "root"
-    built(root, "mentions=tagger", f"mentions.model={tagger}")
-    store = Store(root)
-    stages = store.read_pointer("default")["stages"]
-    documents = stages["documents"]
-    table = store.read_part("documents", documents["fingerprint"], documents["parts"][0])
-    table = table.slice(0, 30)
-    folder = store.stage_dir("extracts", stages["extracts"]["fingerprint"])
-    step = build(read_json(folder / "manifest.json")["spec"])
-    placed = replace(step, mentions=replace(step.mentions, folder=str(tagger)))
-    facts = pickle.loads(pickle.dumps(placed)).open(Place())
-    whole = facts(table).to_pylist()
-    halves = [*facts(table.slice(0, 11)).to_pylist(), *facts(table.slice(11)).to_pylist()]
-    assert whole
-    told = [[fact for row in rows for fact in row["facts"]] for rows in (whole, halves)]
-    assert [{**row, "confidence": 0} for row in told[0]] == [
-        {**row, "confidence": 0} for row in told[1]
-    ]
-    confidences = [[row["confidence"] for row in rows] for rows in told]
-    assert confidences[0] == pytest.approx(confidences[1], abs=1e-3)
-    assert facts(table.slice(0, 0)).num_rows == 0
 
 
 def test_the_same_folder_elsewhere_is_the_same_build(tagger: Path, tmp_path: Path) -> None:

@@ -62,13 +62,6 @@ def test_each_part_reads_its_own_column(place: Place) -> None:
     assert {path["entity_id"] for path in rows[2]["paths_graph"]} - {""} == {TAPE, PAIN}
 
 
-def test_batches_do_not_change_what_is_found(place: Place) -> None:
-    run = SearchGraph(k=2).open(place)
-    whole = run(QUESTIONS).to_pylist()
-    assert [run(QUESTIONS.slice(n, 1)).to_pylist()[0] for n in range(3)] == whole
-    assert run(QUESTIONS.slice(0, 0)).num_rows == 0
-
-
 def test_limits_and_weights_are_identity() -> None:
     step = SearchGraph(limits=GraphLimits(relations=("treats",)), weights=GraphWeights(spread=0.5))
     assert build(spec(step)) == step

@@ -153,18 +153,6 @@ def test_grades_of_no_track_are_not_searched(tmp_path: Path) -> None:
     assert {key for row in found for key in row} == {windows.ids[2]}
 
 
-def test_batches_do_not_change_what_is_found(tmp_path: Path) -> None:
-    windows = corpus(tmp_path / "c", graded(80, 10), 10)
-    run = SearchTracks(channels=channels(), tracks=(GUIDELINES, STUDIES)).open(windows.place)
-    batch = questions()
-    whole = run(batch)
-    for middle in (1, 3):
-        halves = pa.concat_tables([run(batch.slice(0, middle)), run(batch.slice(middle))])
-        assert hits(halves) == hits(whole)
-        assert hits(halves, "found") == hits(whole, "found")
-    assert run(batch.slice(0, 0)).schema.equals(whole.schema)
-
-
 def test_the_order_of_the_channels_does_not_matter(tmp_path: Path) -> None:
     windows = corpus(tmp_path / "c", graded(40, 11), 11)
     one = SearchTracks(channels={**channels(), "gone": None}, tracks=(GUIDELINES, STUDIES))

@@ -135,15 +135,6 @@ def test_evidence_carries_what_the_index_says() -> None:
     assert (item["unit_id"], item["grade"], item["year"]) == ("w5", "C", 2005)
 
 
-def test_batches_slices_and_empty_tables() -> None:
-    run = SelectEvidence(k=2).bind(ThreeChunks())
-    both = questions([1, 2, 3], [], [9, 4])
-    halves = pa.concat_tables([run(both.slice(0, 1)), run(both.slice(1))])
-    assert run(both).equals(halves)
-    assert run(both.slice(0, 0)).schema == run(both).schema
-    assert run(run(both)).equals(run(both))
-
-
 def test_place_without_windows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"stage .units. is not built"):
         SelectEvidence().open(Place())

@@ -8,10 +8,10 @@ import pytest
 
 from srrag.core.figures import Figure
 from srrag.lab.report.breakdown import Stratum
-from srrag.lab.report.curve import curves, group_curves
+from srrag.lab.report.curve import curves, forest, group_curves
 from srrag.lab.report.row import Row
 from srrag.lab.report.view import BenchmarkView, benches
-from tests.unit.lab.report.toy_results import HOSTILE
+from tests.unit.lab.report.toy_results import HOSTILE, toy_rows
 
 
 def row(name: str, value: float | None, *overrides: str, **more: Any) -> Row:
@@ -90,3 +90,22 @@ def test_a_set_has_a_curve_of_its_own_figures() -> None:
     assert plot.named == "choice_accuracy by k, exam" and plot.references == (("none", 0.0),)
     by_name = {line.name: [(p.x, p.value) for p in line.points] for line in plot.lines}
     assert by_name["plain"] == [(1.0, values[2]), (2.0, values[3]), (8.0, values[1])]
+
+
+def test_marks_scale_and_baseline() -> None:
+    (bench,) = benches(toy_rows())
+    plot = forest(bench, bench.columns[0])
+    assert [mark.value for mark in plot.marks] == [0.5, 0.9, None]
+    assert [mark.significant for mark in plot.marks] == ["", "▲", ""]
+    assert plot.baseline == 0.5
+    assert plot.at(plot.low) == 0 and plot.at(plot.high) == 1
+    assert plot.low < 0.25 and plot.high == 1, "a share has no scale beyond 1"
+    assert all(plot.low <= tick <= plot.high for tick in plot.ticks) and len(plot.ticks) > 1
+
+
+def test_a_metric_without_any_value_and_a_long_name_have_a_mark() -> None:
+    figure = Figure(value=None, reason="none")
+    name = "srrag, engine=http, k=16 $x$"
+    row = toy_rows()[0].model_copy(update={"metrics": {"m": figure}, "name": name})
+    plot = forest(benches([row])[0], benches([row])[0].columns[0])
+    assert plot.marks[0].label.endswith("k=16 $x$") and len(plot.marks[0].label) <= 22

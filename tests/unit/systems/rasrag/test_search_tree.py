@@ -154,15 +154,6 @@ def test_at_most_most_roots_more_and_then_what_was_held(at: Place) -> None:
     assert set(names(all_of_it)) == {*names(stopped), stu("1", 1, 0), stu("1", 1, 1)}
 
 
-def test_a_batch_gives_what_its_rows_give(at: Place) -> None:
-    step = SearchTree(scorer=Products(), set_to=BOUNDS)
-    table = asked((X, "Chapter 2"), (Z, "Chapter 2"), (Y, "Chapter 1"), ([-1, 0, 0], "Chapter 1"))
-    whole = searched(step, table, at)
-    assert whole == [searched(step, table.slice(n, 1), at)[0] for n in range(4)]
-    assert whole[3]["hits"] == []
-    assert searched(step, table.slice(0, 0), at) == []
-
-
 def test_a_book_of_one_chapter(tmp_path: Path) -> None:
     at = forest_place({"1": [[X]]}, tmp_path)
     (row,) = searched(SearchTree(scorer=Products()), asked((X, "Pain")), at)

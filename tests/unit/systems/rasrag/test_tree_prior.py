@@ -60,13 +60,6 @@ def test_a_unit_of_another_chapter_may_still_win(at: Place) -> None:
     assert max(row, key=lambda unit: row[unit]) == 4
 
 
-def test_a_row_does_not_depend_on_its_neighbours(at: Place) -> None:
-    step = RerankTreePrior()
-    table = asked({3: 7.0}, {}, {0: 1.0, 4: 2.0})
-    assert scores(step, table, at) == [scores(step, table.slice(n, 1), at)[0] for n in range(3)]
-    assert scores(step, table.slice(0, 0), at) == []
-
-
 def test_best_of_counts_missing_ones_as_nothing() -> None:
     found = best_of(np.array([1.0, 3, 2, 5]), np.array([0, 0, 0, 1]), np.array([4, 4, 4, 4]), 2)
     assert found.tolist() == [2.5, 2.5, 2.5, 2.5]

@@ -110,15 +110,6 @@ def test_each_hit_is_kept_or_rejected_by_its_probability(model: Path, at: Place)
     assert first["score"] == 3.0 - UIDS.index(first["unit_id"]), "scores stay those that came"
 
 
-def test_a_row_does_not_depend_on_the_others(model: Path, at: Place) -> None:
-    judge = JudgeEvidence(model=str(model), depth=3).open(at)
-    keep = FilterEvidence(model=str(model), threshold=0.4, depth=2).open(at)
-    for table, run in ((asked(), judge), (judge(asked()), keep)):
-        parts = pa.concat_tables([run(table.slice(n, 1)) for n in range(3)])
-        assert run(table).to_pylist() == parts.to_pylist()
-        assert run(table.slice(0, 0)).num_rows == 0
-
-
 def test_one_judgement_serves_every_depth(model: Path, at: Place) -> None:
     known = expected(model)
     whole = judged(str(model), at, depth=3)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from srrag.algo.betr import Floats, log_likelihood
+from srrag.core.ids import file_sha256
+from srrag.lab.experiment.fit_betr import (
+    FitOutcome,
+    Fitter,
+    choose,
+    choose_and_fit,
+    table_1,
+    write_report,
+)
 from srrag.lab.train.betr.fit import (
     BetrSettings,
     BetrTask,
@@ -21,7 +32,8 @@ from srrag.lab.train.betr.fit import (
     run_task,
     split_queries,
 )
-from srrag.lab.train.betr.pair_file import read_pairs
+from srrag.lab.train.betr.pair_file import PairFile, read_pairs
+from srrag.storage.atomic_write import read_json
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 from tests.together import work_together
 
@@ -140,3 +152,95 @@ def test_three_workers_fit_what_one_does(task: BetrTask) -> None:
 def test_wrong_settings_are_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BetrSettings(**wrong)
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Fit, Certainty]:
+    pairs = simulate_pairs(TABLE_1, num_queries=100)
+    keep = np.arange(100) < 80
+    found = fit(pairs.select(keep), pairs.select(~keep), BetrSettings(), 80)
+    return found, certainty(pairs, BetrSettings(), 100, level=0.9, num_draws=300, seed=0)
+
+
+def test_the_files_agree(tmp_path: Path, learned: tuple[Fit, Certainty]) -> None:
+    found, certain = learned
+    split = pa.table({"query_id": ["a"], "part": ["training"]})
+    stated = write_report(
+        tmp_path, found, certain, BetrSettings(), {"reranker": "R@1"}, split, found.curve
+    )
+    assert read_json(tmp_path / "betr.json") == stated
+    assert stated["parameters"]["u"] == found.u
+    assert stated["reranker"] == "R@1"
+    assert stated["draws"]["sha256"] == file_sha256(tmp_path / "draws.parquet")
+    draws = pq.read_table(tmp_path / "draws.parquet").to_pandas()
+    assert list(draws) == ["a", "u_A", "u_B", "u_C", "u_D", "u_E"]
+    assert (draws["a"] > 0).all()
+    assert (np.diff(draws.to_numpy()[:, 1:], axis=1) <= 0).all()
+    assert len(draws) == stated["intervals"]["num_draws"] == 300
+    assert read_json(tmp_path / "curve.json") == found.curve
+
+
+def test_table_1_by_hand() -> None:
+    found = Fit([0.0, 0.5, 0.0, 0.25, 0.25], -1.0, 0.0, [], None)
+    bounds = np.log([[1, 1], [0.5, 0.75], [0.5, 0.75], [0.25, 0.75], [0.125, 1.0]])
+    certain = Certainty(found, None, 0.9, (0.5, 1.5), bounds)  # type: ignore[arg-type]
+    rows = [line.split(" | ") for line in table_1(found, certain).splitlines()[2:7]]
+    assert rows[0] == ["| A", "0.0000", "1.0000", "1.0000 – 1.0000", "— |"]
+    assert rows[1] == ["| B", "-0.5000", "0.6065", "0.5000 – 0.7500", "0.5000 |"]
+    assert rows[4] == ["| E", "-1.0000", "0.3679", "0.1250 – 1.0000", "0.2500 |"]
+    assert "a = 1.0000, 90 % interval (posterior) 0.5000 – 1.5000" in table_1(found, certain)
+
+
+def selected(
+    tmp_path: Path, u: Floats, *, share: float = 0.2, num_queries: int = 400,
+    settings: tuple[BetrSettings, ...] = (
+        BetrSettings(objective="posterior", tau=1.0), BetrSettings(objective="paper", tau=0.1),
+    ),
+) -> tuple[PairFile, list[BetrTask], FitOutcome]:  # fmt: skip
+    path = tmp_path / "pairs.parquet"
+    pq.write_table(pairs_table(simulate_pairs(u, num_queries=num_queries)), path)
+    file = read_pairs(path)
+    tasks = [
+        BetrTask(
+            pairs=str(path), fingerprint=file.fingerprint, settings=s, num_queries=num_queries,
+            share=share, seed=0,
+        )
+        for s in settings
+    ]  # fmt: skip
+    fitter = Fitter(lambda many: [run_task(t) for t in many], run_task)
+    return file, tasks, choose_and_fit(file, tasks, fitter)
+
+
+def test_validation_chooses_the_posterior_where_grades_matter(tmp_path: Path) -> None:
+    _, tasks, outcome = selected(tmp_path, 2 * TABLE_1)
+    assert outcome.settings == tasks[0].settings
+    assert [row["objective"] for row in outcome.compared] == ["posterior", "paper"]
+    assert outcome.compared[0]["loss"] < outcome.compared[1]["loss"]
+
+
+def test_what_was_chosen_is_fitted_to_all_queries(tmp_path: Path) -> None:
+    _, tasks, outcome = selected(tmp_path, 2 * TABLE_1)
+    assert outcome.fit == run_task(dataclasses.replace(tasks[0], share=0.0))
+    assert outcome.training.sum() == 320
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_one_candidate_needs_no_held_out_query(tmp_path: Path, share: float) -> None:
+    _, tasks, outcome = selected(
+        tmp_path, TABLE_1, share=share, num_queries=2, settings=(BetrSettings(),)
+    )
+    assert outcome.held_out is None
+    assert outcome.fit == run_task(dataclasses.replace(tasks[0], share=0.0))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
+def test_an_empty_split_compares_nothing(tmp_path: Path, share: float) -> None:
+    with pytest.raises(ValueError, match="of 2 queries holds"):
+        selected(tmp_path, TABLE_1, share=share, num_queries=2)
+
+
+def test_the_first_of_equal_candidates_is_chosen(tmp_path: Path) -> None:
+    _, tasks, _ = selected(tmp_path, TABLE_1, num_queries=20)
+    same = run_task(tasks[0])
+    worse = dataclasses.replace(same, validation_loss=9.0)
+    assert choose([worse, same, same]) == 1
