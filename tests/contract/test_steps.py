@@ -68,6 +68,7 @@ from srrag.systems.rasrag.small_units import CutSmallUnits
 from srrag.systems.rasrag.textbook_tree import BuildTextbookTree
 from srrag.systems.rethinking.filter_evidence import FilterEvidence
 from srrag.systems.rethinking.judge_evidence import JudgeEvidence
+from srrag.systems.rethinking.rationale import WriteRationale
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder
 from tests.unit.index.hypergraphs import stages_of
@@ -163,7 +164,7 @@ def examples(
     reading = (GatherPapers(), ReadAndAnswer(searches=True), again, CheckAnswer())
     add_examples(found, reading, found[SelectEvidence].table, at)
     ontology = factory.make(config["schema"], "schema")
-    apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde())
+    apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde(), WriteRationale())
     add_examples(found, apart, question_table(QUESTIONS), at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
