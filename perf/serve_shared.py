@@ -205,10 +205,10 @@ async def table(seconds: float, rounds: int, routes: Sequence[str], server: int)
         await quiet(session, 3.0)
         known, rows = await places(session), dict[str, Any]()
         for route in routes:
-            path, body = ROUTES[route]
+            path, _ = ROUTES[route]
             sending = [sys.executable, "-m", "perf.serve_shared", path.format(**known)]
             lasts = seconds + 2 * LEAD_S
-            sending += ["--attack", json.dumps(body), "--seconds", str(lasts)]
+            sending += ["--attack", route, "--seconds", str(lasts)]
             took: dict[str, list[list[float]]] = {"alone": [], "under": [], "beside": []}
             seen, busy, extra = Counter[int](), Counter[str](), list[float]()
             for _ in range(rounds):
@@ -245,10 +245,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--routes", help="of ROUTES, with commas; by default all")
     parser.add_argument("--model", action="store_true")
-    parser.add_argument("--attack", help=argparse.SUPPRESS)
+    parser.add_argument("--attack", choices=ROUTES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.attack:
-        print(json.dumps(asyncio.run(attack(given.seconds, given.root, json.loads(given.attack)))))
+        attacking = attack(given.seconds, given.root, ROUTES[given.attack][1])
+        print(json.dumps(asyncio.run(attacking)))
         return
     routes = given.routes.split(",") if given.routes else BY_MODEL if given.model else list(ROUTES)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
