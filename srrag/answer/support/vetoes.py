@@ -25,8 +25,8 @@ from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight
 
-KINDS = LINK, READER, ORDER, DOSE, ADVICE, NAME, APART = (
-    "link", "reader", "order", "dose", "advice", "name", "apart",
+KINDS = LINK, READER, ORDER, DOSE, ADVICE, NAME, UNKNOWN, APART = (
+    "link", "reader", "order", "dose", "advice", "name", "unknown", "apart",
 )  # fmt: skip
 
 _CONTACT = re.compile(
@@ -88,9 +88,9 @@ def veto(text: str, sources: Sequence[str]) -> str:
 
     `sources` are the question, then what is cited. What `intrusion` finds comes first. DOSE is a
     quantity of a drug that no source holds in any unit, ADVICE recommends or orders where no source
-    gives advice, NAME holds a word that is in no source, not an everyday one, and is somebody's
-    name, unknown to medical texts or that of a treatment. APART shares no telling word with what is
-    cited.
+    gives advice, NAME holds the name of a treatment that is in no source, UNKNOWN a word that is in
+    none, not an everyday one, and is somebody's name or unknown to medical texts. APART shares no
+    telling word with what is cited.
     """
     if found := intrusion(text, sources):
         return found
@@ -122,22 +122,25 @@ def intrusion(text: str, sources: Sequence[str]) -> str:
 
 
 def _apart(text: str, told: Sequence[str]) -> str:
-    """NAME, APART or "", by the words of a text that the sources hold."""
+    """NAME, UNKNOWN, APART or "", by the words of a text that the sources hold."""
     sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
     found = held(text, sources, packaged_model().frequencies)
     lost = ~found.inside.any(axis=0)
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
+    strange = False
     for word, weight in zip(found.words, found.weights * lost, strict=True):
         everyday = _tokens(_denied(word.lower())) == 1 and word not in proper
         control = lexicon("control").search(word)
         if everyday or control or not LOOSE.isdisjoint(terms(word)):
             continue
-        treats = weight >= TELLING and treatment_weight(word) >= 1
+        if weight >= TELLING and treatment_weight(word) >= 1:
+            return NAME
         apart = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
         unknown = weight >= _UNKNOWN and word not in proper and _is_name(word)
-        if treats or apart or unknown:
-            return NAME
+        strange = strange or bool(apart or unknown)
+    if strange:
+        return UNKNOWN
     telling = found.weights >= TELLING
     shared = telling & found.inside[1:].any(axis=0)
     return APART if telling.sum() >= _MIN_APART and not shared.any() else ""
