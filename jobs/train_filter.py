@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.lab.experiment.running import readable
+from srrag.lab.experiment.running import readable, trials
 from srrag.lab.experiment.train_filter import (
     TrainFilterJob,
     check,
-    filter_trainer,
     read_base,
     read_candidates,
 )
+from srrag.lab.train.filter.training import run_plain
 from srrag.runner.progress import say
 
 
@@ -41,7 +41,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if train["workers"]:
         factory.runner(config).connect()  # type: ignore[attr-defined]
     threads = factory.training_place(config).threads
-    summary = training.run(filter_trainer(train["workers"], threads, out / "state"))
+    summary = training.run(trials(run_plain, train["workers"], threads, out / "state"))
     new = summary.get("new_passages")
     said = {"all test pairs": summary} | ({"passages new to it": new} if new else {})
     say(readable(said))

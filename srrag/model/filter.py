@@ -125,7 +125,7 @@ def read_facts(folder: Path) -> FilterFacts:
         base, decision = dict(stated["base"]), dict(stated["decision"])
         base["lora"] = base["lora"] and LoRA(**base["lora"])
         fusion = Fusion(**decision.pop("fusion"))
-        decision.pop("answer_threshold", None)  # of filters trained before 0.3
+        decision.pop("answer_threshold", None)  # of earlier filters
         facts = FilterFacts(
             Base(**base),
             Decision(fusion=fusion, **decision),

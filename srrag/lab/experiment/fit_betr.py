@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.ids import file_sha256
 from srrag.core.provenance import KEY, fitted_on, unknown
-from srrag.core.spec import fingerprint
+from srrag.lab.experiment.running import trials
 from srrag.lab.train.betr.fit import (
     BetrSettings,
     BetrTask,
@@ -30,21 +29,13 @@ from srrag.lab.train.betr.fit import (
     by_grade,
     certainty,
     run_plain,
-    run_task,
     split_queries,
 )
 from srrag.lab.train.betr.pair_file import Origin, PairFile, contradictions, read_pairs
+from srrag.lab.train.group import Trials
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
 from srrag.storage.atomic_write import commit, commit_json
-
-
-@dataclass(frozen=True)
-class Fitter:
-    """Runs fits: many candidates at once, or one."""
-
-    compare: Callable[[Sequence[BetrTask]], list[Fit]]
-    fit: Callable[[BetrTask], Fit]
 
 
 @dataclass(frozen=True)
@@ -60,7 +51,7 @@ class FitOutcome:
     compared: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
-def choose_and_fit(file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter) -> FitOutcome:
+def choose_and_fit(file: PairFile, tasks: Sequence[BetrTask], run: Trials) -> FitOutcome:
     """Compare the tasks on the held-out queries, and fit the best to all queries.
 
     A single task needs no held-out queries; with too few queries, none are held out. Raises
@@ -77,16 +68,16 @@ def choose_and_fit(file: PairFile, tasks: Sequence[BetrTask], fitter: Fitter) ->
                 f"compares nothing; fix train.objective and train.tau, or change the share"
             )
         only = dataclasses.replace(tasks[0], share=0.0)
-        return FitOutcome(only.settings, fitter.fit(only), np.ones(distinct, bool))
-    fits = fitter.compare(tasks)
+        return FitOutcome(only.settings, Fit(**run.train(only)), np.ones(distinct, bool))
+    fits = [Fit(**each) for each in run.compare(tasks)]
     best = choose(fits)
     task, chosen = tasks[best], fits[best]
     compared = [
         {"objective": t.settings.objective, "tau": t.settings.tau, "loss": f.validation_loss}
         for t, f in zip(tasks, fits, strict=True)
     ]
-    fit = fitter.fit(dataclasses.replace(task, share=0.0))
-    return FitOutcome(task.settings, fit, training, chosen, compared)
+    final = dataclasses.replace(task, share=0.0)
+    return FitOutcome(task.settings, Fit(**run.train(final)), training, chosen, compared)
 
 
 def choose(fits: Sequence[Fit]) -> int:
@@ -221,9 +212,10 @@ def fit_pairs(
     with reading(pairs):
         file = read_pairs(pairs)
     facts = _described(file, settings, command)
-    tasks = [_task(settings, file, facts["num_queries"], each) for each in settings.candidates]
-    fits = _fitter(settings.workers, runner, file, out / "state")
-    outcome = choose_and_fit(file, tasks, fits)
+    tasks = [_task(settings, file, facts["num_queries"], each, out) for each in settings.candidates]
+    if settings.workers:
+        runner.connect()  # type: ignore[attr-defined]
+    outcome = choose_and_fit(file, tasks, trials(run_plain, settings.workers, 0, out / "state"))
     certain = _intervals(settings, file, outcome, facts["num_queries"])
     curve = (outcome.held_out or outcome.fit).curve
     parts = {"share": settings.validation_share, "seed": settings.seed}
@@ -275,7 +267,9 @@ def _seen(file: PairFile, command: str) -> dict[str, Any]:
     return fitted_on(name="betr", command=command, questions=texts.values())
 
 
-def _task(fit: PairFit, file: PairFile, num_queries: int, settings: BetrSettings) -> BetrTask:
+def _task(
+    fit: PairFit, file: PairFile, num_queries: int, settings: BetrSettings, out: Path
+) -> BetrTask:
     """A fit on all but the held-out queries."""
     return BetrTask(
         pairs=str(Path(file.path).resolve()),
@@ -284,29 +278,7 @@ def _task(fit: PairFit, file: PairFile, num_queries: int, settings: BetrSettings
         num_queries=num_queries,
         share=fit.validation_share,
         seed=fit.seed,
-    )
-
-
-def _fitter(workers: int, runner: Runner, file: PairFile, state: Path) -> Fitter:
-    """Fits in this process, or on Ray: trials for the candidates, workers for the last one."""
-    if not workers:
-        here = functools.partial(run_task, file=file)
-        return Fitter(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray.train import train_on_ray, tune_on_ray
-
-    runner.connect()  # type: ignore[attr-defined]
-
-    def compare(tasks: Sequence[BetrTask]) -> list[Fit]:
-        plain = [task.plain() for task in tasks]
-        results = tune_on_ray(run_plain, plain, folder=state, name=f"tune-{fingerprint(plain)}")
-        return [Fit(**result) for result in results]
-
-    def train(task: BetrTask) -> Fit:
-        plain = task.plain()
-        name = f"train-{fingerprint(plain)}"
-        return Fit(**train_on_ray(run_plain, plain, workers=workers, folder=state, name=name))
-
-    return Fitter(compare, train)
+    ).within(out)
 
 
 def _intervals(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.spec import fingerprint
 from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Place, Step
-from srrag.lab.train.group import Alone, TrainingTask
+from srrag.lab.train.group import Alone, RunTraining, TrainingTask, Trials
 from srrag.runner.ingest import write_source
 from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.runner import Runner
@@ -63,22 +63,20 @@ def run_stages(
     return made
 
 
-RunTraining = Callable[[TrainingTask], dict[str, Any]]
-"""Runs a training and returns what it found, as JSON."""
-
-
 def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int) -> RunTraining:
     """Trainings in this process, or with `workers` on the Ray that this process has joined.
 
-    `run_plain` takes a task as plain values and the `Group` of its workers.
+    `run_plain` takes a task as plain values and the `Group` of its workers; without `threads` it
+    uses no torch.
     """
     if not workers:
 
         def here(task: TrainingTask) -> dict[str, Any]:
-            import torch
+            if threads:
+                import torch
 
-            torch.set_num_threads(threads)
-            return run_plain(task.plain(), Alone(Path(task.state) / "state.json"))
+                torch.set_num_threads(threads)
+            return run_alone(run_plain, task.plain())
 
         return here
     from srrag.runner.ray.train import train_on_ray
@@ -95,6 +93,31 @@ def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int
         )
 
     return there
+
+
+def trials(
+    run_plain: Callable[..., dict[str, Any]], workers: int, threads: int, folder: Path
+) -> Trials:
+    """Trainings in this process; with `workers` on Ray, what is compared as trials of Ray Tune.
+
+    `folder` keeps what stands between two runs.
+    """
+    train = trainer(run_plain, workers, threads)
+    if not workers:
+        return Trials(lambda tasks: [train(task) for task in tasks], train)
+    from srrag.runner.ray.train import tune_on_ray
+
+    def compare(tasks: Sequence[TrainingTask]) -> list[dict[str, Any]]:
+        name = f"tune-{fingerprint([task.identity() for task in tasks])}"
+        trial = partial(run_alone, run_plain)
+        return tune_on_ray(trial, [task.plain() for task in tasks], folder=folder, name=name)
+
+    return Trials(compare, train)
+
+
+def run_alone(run_plain: Callable[..., dict[str, Any]], plain: dict[str, Any]) -> dict[str, Any]:
+    """One training in a process of its own, with its checkpoints."""
+    return run_plain(plain, Alone(Path(plain["state"]) / "state.json"))
 
 
 def readable(sets: Mapping[str, Mapping[str, Any]]) -> str:

@@ -16,9 +16,7 @@ from srrag.algo.classification import best_threshold
 from srrag.config import factory
 from srrag.core.errors import UsageError, reading
 from srrag.core.provenance import KEY, fitted_on
-from srrag.core.spec import fingerprint
-from srrag.lab.experiment.running import trainer
-from srrag.lab.train.filter.choose import ChosenSettings, Result, Trained, Trainer, choose_and_train
+from srrag.lab.train.filter.choose import ChosenSettings, Trained, choose_and_train
 from srrag.lab.train.filter.judge import (
     Scored,
     decide,
@@ -27,13 +25,11 @@ from srrag.lab.train.filter.judge import (
 from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
 from srrag.lab.train.filter.settings import DEFAULTS, FilterSettings, FilterTask
-from srrag.lab.train.filter.training import read_training, run_plain
-from srrag.lab.train.group import Alone
+from srrag.lab.train.filter.training import read_training
+from srrag.lab.train.group import Trials
 from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
 from srrag.model.pair_causal import LoRA
-from srrag.runner.progress import say
 from srrag.runner.runner import Runner
-from srrag.storage.atomic_write import commit_json, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class TrainFilterJob:
     out: Path
     command: str
 
-    def run(self, trainer: Trainer) -> dict[str, Any]:
+    def run(self, trials: Trials) -> dict[str, Any]:
         """Train, choose and calibrate on held-out questions, judge on the test file, write all."""
         started = time.perf_counter()
         with reading(self.pairs, self.test):
@@ -71,7 +67,7 @@ class TrainFilterJob:
             return self._task(pairs, settings, seed, fold)
 
         choice = choose_and_train(
-            pairs, make, list(self.candidates), list(self.seeds), trainer, self.folds
+            pairs, make, list(self.candidates), list(self.seeds), trials, self.folds
         )
         cosines = [pair_cosines(some.questions, some.passages) for some in (pairs, test)]
         given = Material(pairs, test, *cosines)
@@ -96,7 +92,6 @@ class TrainFilterJob:
             split_seed=self.split_seed,
             seed=seed,
             device=self.device,
-            state="",
         ).within(self.out)
 
     def _finish(self, choice: ChosenSettings, place: int, given: Material) -> dict[str, Any]:
@@ -158,38 +153,6 @@ class Material:
     test: JudgedPairs
     cosines: Floats
     test_cosines: Floats
-
-
-def filter_trainer(workers: int, threads: int, state: Path) -> Trainer:
-    """Trainings in this process; with `workers` on Ray: trials for the folds, workers for others.
-
-    This process has then joined Ray. `state` is the folder of what stands between two runs.
-    """
-    alone = trainer(run_plain, 0, threads)
-
-    def here(task: FilterTask) -> Result:
-        done = Path(task.state) / "result.json"
-        if not done.exists():
-            say(f"training: seed {task.seed}, fold {task.fold}")
-            commit_json(done, alone(task))
-        found: Result = read_json(done)
-        return found
-
-    if not workers:
-        return Trainer(lambda tasks: [here(task) for task in tasks], here)
-    from srrag.runner.ray.train import tune_on_ray
-
-    def compare(tasks: Sequence[FilterTask]) -> list[Result]:
-        plain = [task.plain() for task in tasks]
-        name = f"tune-{fingerprint([task.identity() for task in tasks])}"
-        return tune_on_ray(run_alone, plain, folder=state, name=name)
-
-    return Trainer(compare, trainer(run_plain, workers, threads))
-
-
-def run_alone(plain: dict[str, Any]) -> Result:
-    """One training in a process of its own, with its checkpoints; for Ray Tune."""
-    return run_plain(plain, Alone(Path(plain["state"]) / "state.json"))
 
 
 def judged(given: Material, found: Floats, decision: Decision, resamples: int) -> dict[str, Any]:

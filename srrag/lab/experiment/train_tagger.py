@@ -16,10 +16,10 @@ from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on
 from srrag.extract.find_mentions import FindByTagger
-from srrag.lab.experiment.running import RunTraining
 from srrag.lab.measure.pico import Extract, token_labels
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder_files import load_classifier, tokenizer_file
+from srrag.lab.train.group import RunTraining
 from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.model.tagger import FACTS, reading_json
@@ -201,7 +201,6 @@ class TrainTaggerJob:
             split_seed=self.split_seed,
             seed=seed,
             device=self.device,
-            state="",
         ).within(self.out)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -25,8 +25,8 @@ class TrainingTask:
     fingerprint: str
     """Hash of the training data."""
     seed: int
-    device: str
-    state: str
+    device: str = "cpu"
+    state: str = ""
     """Folder of checkpoints, which every worker sees."""
 
     def plain(self) -> dict[str, Any]:
@@ -124,3 +124,15 @@ class Alone:
         """Write the file atomically."""
         if self.state is not None:
             commit_json(self.state, state)
+
+
+RunTraining = Callable[[TrainingTask], dict[str, Any]]
+"""Runs a training and returns what it found, as JSON."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Runs trainings: many tasks that are compared, or one."""
+
+    compare: Callable[[Sequence[TrainingTask]], list[dict[str, Any]]]
+    train: RunTraining

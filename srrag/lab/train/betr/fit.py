@@ -22,8 +22,8 @@ from srrag.algo.betr import (
     log_likelihood,
     solve_exact,
 )
-from srrag.lab.train.betr.pair_file import PairFile, read_pairs
-from srrag.lab.train.group import Alone, Group, check_settings
+from srrag.lab.train.betr.pair_file import read_pairs
+from srrag.lab.train.group import Alone, Group, TrainingTask, check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,29 +136,24 @@ class _Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetrTask:
-    """One fit as plain values for any worker: the file, the share of it, and the settings."""
+class BetrTask(TrainingTask):
+    """One fit: the file, the share of it, and the settings."""
 
+    places = ("pairs", *TrainingTask.places)
     pairs: str
-    fingerprint: str
     settings: BetrSettings
     num_queries: int
     share: float
     """Share of the queries held out for validation; 0 fits to all of them."""
-    seed: int
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
 
-def run_task(task: BetrTask, group: Group | None = None, file: PairFile | None = None) -> Fit:
+def run_task(task: BetrTask, group: Group | None = None) -> Fit:
     """Run one fit on this worker's share of the queries, every `size`-th from its rank on.
 
     Raises ValueError if the file has changed since the task was made.
     """
     group = group or Alone()
-    file = file or read_pairs(task.pairs)
+    file = read_pairs(task.pairs)
     if file.fingerprint != task.fingerprint:
         raise ValueError(f"{task.pairs} has changed since the run began")
     mine = np.arange(len(file.query_ids)) % group.size == group.rank

@@ -17,17 +17,10 @@ from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.filter.pairs import JudgedPairs
 from srrag.lab.train.filter.settings import FilterSettings, FilterTask
 from srrag.lab.train.filter.training import held_pairs
+from srrag.lab.train.group import Trials
 
 Floats = npt.NDArray[np.float64]
 Result = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Trainer:
-    """Runs trainings: many tasks at once, or one."""
-
-    compare: Callable[[Sequence[FilterTask]], list[Result]]
-    train: Callable[[FilterTask], Result]
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ def choose_and_train(
     make: Callable[..., FilterTask],
     candidates: Sequence[FilterSettings],
     seeds: Sequence[int],
-    trainer: Trainer,
+    run: Trials,
     num_folds: int,
 ) -> ChosenSettings:
     """Compare candidates by mean AUROC, then train the best from each seed.
@@ -77,12 +70,12 @@ def choose_and_train(
     `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs.
     """
     if num_folds:
-        return _by_folds(pairs, make, candidates, seeds, trainer, num_folds)
+        return _by_folds(pairs, make, candidates, seeds, run, num_folds)
     first = [make(settings, seeds[0], -1) for settings in candidates]
-    found = [_held(pairs, task, trainer.train(task)) for task in first]
+    found = [_held(pairs, task, run.train(task)) for task in first]
     best = int(np.argmax([one.AUROC for one in found]))
     others = [make(candidates[best], seed, -1) for seed in seeds[1:]]
-    trained = [found[best], *(_held(pairs, task, trainer.train(task)) for task in others)]
+    trained = [found[best], *(_held(pairs, task, run.train(task)) for task in others)]
     compared = [_compared(s, [one.AUROC]) for s, one in zip(candidates, found, strict=True)]
     return ChosenSettings(candidates[best], compared, trained)
 
@@ -92,11 +85,11 @@ def _by_folds(
     make: Callable[..., FilterTask],
     candidates: Sequence[FilterSettings],
     seeds: Sequence[int],
-    trainer: Trainer,
+    run: Trials,
     num_folds: int,
 ) -> ChosenSettings:
     tasks = [make(s, seeds[0], fold) for s in candidates for fold in range(num_folds)]
-    results = trainer.compare(tasks)
+    results = run.compare(tasks)
     found = [_held(pairs, task, one) for task, one in zip(tasks, results, strict=True)]
     by_candidate = [found[i : i + num_folds] for i in range(0, len(found), num_folds)]
     means = [float(np.mean([one.AUROC for one in some])) for some in by_candidate]
@@ -106,7 +99,7 @@ def _by_folds(
         logits[one.held] = one.logits
     everyone = np.ones(len(pairs), bool)
     final = [make(candidates[best], seed, None) for seed in seeds]
-    trained = [Trained(t, trainer.train(t), everyone, logits, means[best]) for t in final]
+    trained = [Trained(t, run.train(t), everyone, logits, means[best]) for t in final]
     compared = [
         _compared(settings, [one.AUROC for one in some])
         for settings, some in zip(candidates, by_candidate, strict=True)

@@ -15,12 +15,12 @@ from srrag.algo.betr import Floats, log_likelihood
 from srrag.core.ids import file_sha256
 from srrag.lab.experiment.fit_betr import (
     FitOutcome,
-    Fitter,
     choose,
     choose_and_fit,
     table_1,
     write_report,
 )
+from srrag.lab.experiment.running import trials
 from srrag.lab.train.betr.fit import (
     BetrSettings,
     BetrTask,
@@ -207,8 +207,7 @@ def selected(
         )
         for s in settings
     ]  # fmt: skip
-    fitter = Fitter(lambda many: [run_task(t) for t in many], run_task)
-    return file, tasks, choose_and_fit(file, tasks, fitter)
+    return file, tasks, choose_and_fit(file, tasks, trials(run_plain, 0, 0, tmp_path))
 
 
 def test_validation_chooses_the_posterior_where_grades_matter(tmp_path: Path) -> None:
