@@ -22,7 +22,7 @@ GOAL = 0.9
 
 TESTS: dict[str, list[str]] = {
     "engine/budget": ["engine/test_budget.py"],
-    "engine/log/completion_log": ["engine/log/test_totals.py"],
+    "engine/log/completion_log": ["engine/log/test_completion_log.py"],
     "engine/log/entry": ["engine/log/test_entry.py"],
     "engine/log/index": ["engine/log/test_index.py"],
     "engine/log/journal": ["engine/log/test_journal.py"],
@@ -36,7 +36,7 @@ TESTS: dict[str, list[str]] = {
     "storage/manifest": ["storage/test_manifest.py", "storage/test_store.py"],
     "storage/trash": ["storage/test_trash.py"],
     "runner/part": ["runner/test_part.py"],
-    "runner/relation_builds": ["runner/test_relation_builds.py"],
+    "runner/relation_builds": ["runner/test_update.py"],
     "runner/verify": ["runner/test_verify.py"],
     "runner/inventory": ["runner/test_inventory.py"],
     "runner/repair": ["runner/test_mended.py"],

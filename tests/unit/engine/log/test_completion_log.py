@@ -13,9 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from srrag.engine.log import completion_log as module
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import Entry
+from srrag.engine.log.index import index_file, save
 from srrag.engine.log.journal import Journal
+from srrag.engine.log.listing import journal_file, part_file, receipt_file
+from srrag.engine.log.parts import replace, seal
 from srrag.engine.log.recover import compact, recover
 from tests.unit.engine.logs import entry, key, killed_at_every_step, model
 
@@ -77,16 +81,6 @@ def test_a_key_of_another_length_is_refused(tmp_path: Path) -> None:
         CompletionLog(tmp_path).lookup([b"short"])
 
 
-def test_keys_that_begin_alike_are_kept_apart(tmp_path: Path) -> None:
-    keys = [bytes(15) + bytes([n]) for n in range(4)]
-    write(tmp_path, [Entry(keys[1], "one")], [Entry(keys[2], "two"), Entry(keys[0], "zero")])
-    found = CompletionLog(tmp_path).lookup(keys)
-    assert {k: e.text for k, e in found.items()} == {
-        keys[0]: "zero", keys[1]: "one", keys[2]: "two",
-    }  # fmt: skip
-    assert CompletionLog(tmp_path).totals().paid_twice == 0
-
-
 def test_what_was_written_since_is_found_after_a_refresh(tmp_path: Path) -> None:
     log = CompletionLog(tmp_path, refresh_s=1000)
     assert log.lookup([key(1)]) == {}
@@ -99,16 +93,6 @@ def test_what_was_written_since_is_found_after_a_refresh(tmp_path: Path) -> None
     assert len(log.lookup([key(1), key(2)])) == 2
     (tail,) = log.view.journals.values()
     assert len(tail.entries) == 2
-
-
-def test_totals(tmp_path: Path) -> None:
-    write(tmp_path, [entry(1), entry(2, fault="empty")], [entry(1, "again"), entry(3)])
-    Journal(tmp_path).append([entry(3, fault="x"), entry(4, fault="empty"), entry(5, usd=2)])
-    totals = CompletionLog(tmp_path).totals()
-    assert totals.as_dict() == {
-        "completions": 4, "faults": {"empty": 2, "x": 1}, "tokens_in": 49, "tokens_out": 21,
-        "usd": 2.0, "paid_twice": 2, "paid_twice_tokens_in": 14, "paid_twice_tokens_out": 6,
-    }  # fmt: skip
 
 
 def test_lookups_read_only_row_groups_with_hits(large: Path) -> None:
@@ -427,3 +411,130 @@ def test_the_log_equals_a_plain_model(
     assert totals.paid_twice_tokens_out == totals.tokens_out - counted
     assert log.verify().problems == []
     shutil.rmtree(folder)
+
+
+NAMES = [f"{number:015d}-{'0' * 32}" for number in range(1, 9)]
+
+
+def costing(number: int, tokens_in: int, tokens_out: int, fault: str = "") -> Entry:
+    return Entry(key(number), f"{number}", fault, tokens_in=tokens_in, tokens_out=tokens_out, usd=1)
+
+
+def texts(log: CompletionLog, *numbers: int) -> dict[int, str]:
+    found = log.lookup([key(number) for number in numbers])
+    assert all(found[each].key == each for each in found)
+    return {number: found[key(number)].text for number in numbers if key(number) in found}
+
+
+def test_all_rows_are_counted_and_those_after_the_first_of_a_key_twice(tmp_path: Path) -> None:
+    seal(tmp_path, NAMES[0], [costing(1, 1, 2), costing(2, 4, 8, "x"), costing(3, 16, 32)])
+    seal(tmp_path, NAMES[1], [costing(2, 64, 128), costing(1, 256, 512), costing(1, 7, 9)])
+    lines = [costing(3, 1024, 2048, "y"), costing(4, 4096, 8192), costing(4, 3, 5)]
+    (tmp_path / journal_file(NAMES[2])).write_bytes(b"".join(each.line() for each in lines))
+    found = CompletionLog(tmp_path).totals()
+    assert found.as_dict() == {
+        "completions": 7, "faults": {"x": 1, "y": 1}, "tokens_in": 5471, "tokens_out": 10936,
+        "usd": 9.0, "paid_twice": 5,
+        "paid_twice_tokens_in": 256 + 7 + 3 + 4 + 1024,
+        "paid_twice_tokens_out": 512 + 9 + 5 + 8 + 2048,
+    }  # fmt: skip
+    assert CompletionLog(tmp_path / "none").totals().paid_twice == 0
+
+
+def test_keys_of_one_head_are_followed_to_their_own_rows(tmp_path: Path) -> None:
+    keys = [bytes(8) + bytes([number]) * 8 for number in range(5)]
+    seal(tmp_path, NAMES[0], [Entry(keys[3], "three"), Entry(keys[1], "one"), Entry(key(7), "7")])
+    seal(tmp_path, NAMES[1], [Entry(keys[0], "none"), Entry(keys[2], fault="x")])
+    (tmp_path / journal_file(NAMES[2])).write_bytes(Entry(keys[2], "two").line())
+    log = CompletionLog(tmp_path)
+    found = log.lookup([*keys, key(7), keys[0], key(8)])
+    told = {each: entry.text for each, entry in found.items()}
+    four = dict(zip(keys, ("none", "one", "two", "three"), strict=False))
+    assert told == four | {key(7): "7"} and not found[keys[2]].fault
+    assert log.totals().paid_twice == 1, "the fault under the key of a completion"
+
+
+def test_the_folder_is_listed_when_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    log = CompletionLog(tmp_path, refresh_s=5)
+    seal(tmp_path, NAMES[0], [entry(1, "a")])
+    assert texts(log, 1) == {1: "a"}
+    seal(tmp_path, NAMES[1], [entry(2, "b")])
+    for after_s, found in ((0, {}), (4.5, {}), (5, {2: "b"})):
+        now[0] = 1000.0 + after_s
+        assert texts(log, 2) == found
+    seal(tmp_path, NAMES[2], [entry(3, "c")])
+    log.refresh()
+    assert texts(log, 3) == {3: "c"}
+    seal(tmp_path, NAMES[3], [entry(4, "d")])
+    now[0] += 4
+    assert texts(log, 4) == {}, "it was listed just now"
+
+
+def test_what_is_forgotten_is_found_in_what_was_written_since(tmp_path: Path) -> None:
+    seal(tmp_path, NAMES[0], [entry(1), entry(2)])
+    log = CompletionLog(tmp_path, refresh_s=1e9)
+    log.refresh()
+    seal(tmp_path, NAMES[1], [entry(1, "again"), entry(3)])
+    assert log.forget([key(number) for number in (1, 3, 9, 8, 7)]) == 3
+    assert texts(log, 1, 2, 3) == {2: "answer 2"}
+
+
+def test_a_log_is_recovered_and_mended(tmp_path: Path) -> None:
+    (tmp_path / journal_file(NAMES[0])).write_bytes(entry(1).line())
+    seal(tmp_path, NAMES[1], [entry(2)])
+    log = CompletionLog(tmp_path, refresh_s=1e9, settle_s=0)
+    assert texts(log, 1, 2) == {1: "answer 1", 2: "answer 2"}
+    assert log.recover().sealed == 1
+    (tmp_path / part_file(NAMES[1])).unlink()
+    (line,) = log.mend()
+    assert part_file(NAMES[1]) in line and texts(log, 1, 2) == {1: "answer 1"}
+    assert log.mend() == []
+
+
+def test_a_proof_is_of_what_is_there_now(tmp_path: Path) -> None:
+    seal(tmp_path, NAMES[0], [entry(1)])
+    log = CompletionLog(tmp_path, refresh_s=1e9, keep_rows=0)
+    proof = log.verify()
+    assert proof.problems == [] and proof.totals is not None and proof.totals.completions == 1
+    assert log.view.kept is not None and len(log.view.kept) == 1
+    kept = log.view.kept
+    log.view.kept = type(kept)(**{**vars(kept), "heads": kept.heads + 1})
+    proof = log.verify()
+    assert proof.totals is None and "does not fit" in proof.problems[0]
+    seal(tmp_path, NAMES[1], [entry(2)])
+    (tmp_path / receipt_file(NAMES[1])).unlink()
+    proof = log.verify()
+    assert proof.totals is None and len(proof.problems) == 1
+
+
+def test_a_proof_reads_the_saved_index_even_if_nothing_was_asked(tmp_path: Path) -> None:
+    seal(tmp_path, NAMES[0], [entry(1), entry(2)])
+    index = index_file(tmp_path, part_file(NAMES[0]))
+    save(tmp_path, type(index)(**{**vars(index), "rows": index.rows[::-1]}))
+    (line,) = CompletionLog(tmp_path).verify().problems
+    assert "its index does not fit the parts" in line
+
+
+def test_totals_of_a_log_without_a_receipt_end_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal(tmp_path, NAMES[0], [entry(1)])
+    seal(tmp_path, NAMES[1], [entry(2)])
+    log = CompletionLog(tmp_path)
+    real = log.view.refresh
+
+    def merged_after() -> None:
+        real()
+        if (tmp_path / part_file(NAMES[0])).exists():
+            replace(tmp_path, NAMES[:2])
+
+    monkeypatch.setattr(log.view, "refresh", merged_after)
+    assert log.totals().completions == 2, "a merge between listing and receipts"
+    (tmp_path / receipt_file(f"{NAMES[0]}-000001")).unlink()
+    log = CompletionLog(tmp_path)
+    with pytest.raises(ValueError, match=r"part-.*\.json is missing"):
+        log.totals()
