@@ -4,8 +4,9 @@
     python -m tests.played.judges support URL ROOT DATA [PAIRS]
 
 `order` judges answers to the questions of `ORDERED` that are copies of the gold, the gold in short,
-the gold turned round, the question again, and nothing, and says where their scores are not in that
-order. `support` judges sentences of DATA/sentences.jsonl (see tests.played.check_answer), at least
+the gold turned round, the question again, nothing, and what is on the topic alone, and says where
+their scores are not in that order; and whether what is said to be lacking is believed just where it
+lacks. `support` judges sentences of DATA/sentences.jsonl (see tests.played.check_answer), at least
 PAIRS (100) in the order of the hashes of their questions, and counts how many of each kind are
 called supported. What physicians say of nuggets is `srrag evaluate bench=nli bench.path=…`.
 
@@ -34,6 +35,7 @@ from srrag.lab.judges.claims import MeasureClaims
 from srrag.lab.judges.gold import JudgeByGold
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
+from srrag.lab.judges.statements import JudgeStatements
 from srrag.lab.judges.support import JudgeClaims
 from srrag.lab.measure.judgements import CASES, metrics_of
 from srrag.lab.measure.scores import score
@@ -46,7 +48,10 @@ PIECE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
 
 
 class Ordered(NamedTuple):
-    """A question with its gold, and the gold in short and turned round."""
+    """A question with its gold, the gold in short and turned round, and what is near the topic.
+
+    `lacks` says what the evidence lacks, `has` the same of what it has.
+    """
 
     question: str
     evidence: str
@@ -55,6 +60,9 @@ class Ordered(NamedTuple):
     picot: Mapping[str, str]
     short: str
     flipped: str
+    near: str
+    lacks: str
+    has: str
 
 
 ORDERED = (
@@ -84,6 +92,9 @@ ORDERED = (
         "In adults with plantar heel pain, stretching lowered the Foot Function Index by 29 points "
         "more than high-load strength training at 3 months; at 12 months strength training was "
         "still worse.",
+        "Plantar fasciitis is a common cause of heel pain. Stretching is often advised.",
+        "No adverse events are reported.",
+        "No confidence interval is given.",
     ),
     Ordered(
         "Does warfarin prevent strokes in people with non-valvular atrial fibrillation, compared "
@@ -108,6 +119,9 @@ ORDERED = (
         "Yes, by 64 %, at the price of about twice as many major bleedings.",
         "No. In people with non-valvular atrial fibrillation, adjusted-dose warfarin raises the "
         "risk of stroke by 64 % compared with placebo; major bleeding is half as frequent.",
+        "Atrial fibrillation is an irregular rhythm. Warfarin needs regular blood tests.",
+        "The age of the participants is not told.",
+        "Nothing is told of bleeding.",
     ),
     Ordered(
         "Does routine early mobilisation within 24 hours improve independence at 3 months after "
@@ -133,9 +147,12 @@ ORDERED = (
         "No, it does worse than usual care: 46 % against 50 % do well, with as many deaths.",
         "Yes. After acute stroke, very early mobilisation within 24 hours raised the share with a "
         "favourable outcome at 3 months, 50 % against 46 % with usual care; deaths were fewer.",
+        "Stroke units begin rehabilitation early. The modified Rankin scale runs from 0 to 6.",
+        "No cost is reported.",
+        "Deaths are not reported.",
     ),
 )
-ANSWERS = ("copied", "short", "flipped", "echoed", "empty")
+ANSWERS = ("copied", "short", "flipped", "echoed", "empty", "near", "lacks", "has")
 HIGH = ("copied", "short")
 JUDGED = (
     "nugget_coverage", "picot_match", "answer_precision", "factuality", "faithfulness",
@@ -143,15 +160,22 @@ JUDGED = (
 )  # fmt: skip
 LEAST = 0.8
 """What copy and short form have to reach in each of these on the mean."""
-ASIDE = {("flipped", "picot_match"), ("echoed", "faithfulness"), ("echoed", "factuality")}
-"""What a turned answer is about is right; an echo that claims nothing has no share of claims."""
+ASIDE = {
+    ("flipped", "picot_match"), ("echoed", "faithfulness"), ("echoed", "factuality"),
+    ("near", "factuality"), ("lacks", "faithfulness"), ("lacks", "factuality"),
+}  # fmt: skip
+"""What a turned answer is about is right; an echo that claims nothing has no share of claims; what
+is near the topic may be true, and what is said to lack is."""
 
 
 def ordered_cases() -> pa.Table:
     """Each question with each answer, told as one sentence that cites the evidence."""
     rows = []
     for number, each in enumerate(ORDERED):
-        said = (each.ideal, each.short, each.flipped, each.question, "")
+        said = (
+            each.ideal, each.short, each.flipped, each.question, "",
+            each.near, each.lacks, each.has,
+        )  # fmt: skip
         for name, text in zip(ANSWERS, said, strict=True):
             piece = PIECE | {"evidence_id": "e", "title": "Trial", "text": each.evidence}
             row = {
@@ -181,6 +205,8 @@ def faults(values: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
         for name in ANSWERS[len(HIGH) :]:
             if (name, metric) not in ASIDE and found.get(name, 0.0) >= least - 0.3:
                 yield f"{metric}: {name} has {found[name]:.2f}, the right ones {least:.2f}"
+    if values["faithfulness"]["lacks"] < LEAST:
+        yield f"faithfulness: of what lacks {values['faithfulness']['lacks']:.2f} is believed"
 
 
 def judged(cases: pa.Table, steps: Mapping[str, Step], place: Place) -> dict[str, pa.Table]:
@@ -195,6 +221,7 @@ def order(engine: Engine, place: Place) -> None:
     """Judge the answers whose order is known, and print their mean scores."""
     steps: dict[str, Step] = {
         "support": JudgeClaims(engine=engine),
+        "statements": JudgeStatements(engine=engine),
         "gold": JudgeByGold(engine=engine),
         "nuggets": MeasureNuggets(),
         "picot": MeasurePicot(),

@@ -35,8 +35,9 @@ OUTSIDE = Metric("citations_outside", _CITES, "lower")
 class MeasureCitations(Measure):
     """Measures an answer by what JudgeClaims found on its claims.
 
-    `faithfulness` is the share of claims that the evidence states. A citation states a sentence if
-    it states all claims made of it, in part if it states some or a part of one; a part is worth ½.
+    `faithfulness` is the share of claims that the passages shown to JudgeClaims state. A citation
+    states a sentence if it states all claims made of it, in part if it states some or a part of
+    one; a part is worth ½.
     Of sentences with claims: `citation_coverage` is the mean worth of a sentence's citations, 0
     without one, so that citing everything does not pay; `citation_valid` is the share of all
     sentences with a citation and none outside the evidence. Of citations: their mean worth, and the

@@ -25,9 +25,10 @@ from srrag.lab.judges.statements import MAX_FACTS, JudgeStatements
 from srrag.lab.judges.support import MAX_CLAIMS, JudgeClaims
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
 from srrag.lab.measure.scores import figure, score
-from srrag.llm.completion import read, tallied
+from srrag.llm.completion import Rules, read, tallied
 from srrag.llm.retry_invalid import mended
 from tests.judged import OTHER, PASSAGE, STATED, answered, case, claim, table, values, verdicts
+from tests.played.judges import ANSWERS, JUDGED, order
 
 
 def by_rules(judge: Any, cases: pa.Table) -> pa.Table:
@@ -642,3 +643,16 @@ def test_accuracy_by_rules_goes_both_ways() -> None:
     said = case(answer=f"{STATED} Walking is healthy.")
     (row,) = by_rules(JudgeAccuracy(trials=1), table(said)).to_pylist()
     assert row["value"] == 0.75
+
+
+def test_answers_of_known_order_are_judged_by_every_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By rules, which do not keep the order: a copy of the gold is told from nothing."""
+    order(Rules(), Place())
+    heads, *rows = capsys.readouterr().out.splitlines()
+    assert tuple(heads.split()) == ANSWERS
+    found = {row.split()[0]: row.split()[1:] for row in rows[: len(JUDGED)]}
+    assert tuple(found) == JUDGED
+    copied, empty = ANSWERS.index("copied"), ANSWERS.index("empty")
+    assert all(float(row[copied]) > float(row[empty]) == 0 for row in found.values())
