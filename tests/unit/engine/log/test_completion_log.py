@@ -158,19 +158,6 @@ def test_a_damaged_index_is_made_anew_or_found(large: Path, tmp_path: Path, dama
         assert log.verify().problems == []
 
 
-def test_recovery_seals_the_journals_of_the_dead_and_leaves_the_living(tmp_path: Path) -> None:
-    (tmp_path / "journal-000000000000001-dead.jsonl").write_bytes(entry(1).line() + b'{"key":')
-    living = Journal(tmp_path)
-    living.append([entry(2)])
-    assert recover(tmp_path, settle_s=5).left == 2  # both were written just now
-    recovery = recover(tmp_path, settle_s=0)
-    assert (recovery.sealed, recovery.left, recovery.merged) == (1, 1, 0)
-    living.append([entry(3)])
-    log = CompletionLog(tmp_path)
-    assert len(log.lookup([key(n) for n in (1, 2, 3)])) == 3
-    assert log.totals().completions == 3
-
-
 def many_parts(folder: Path, num_parts: int = 6) -> list[Entry]:
     """Parts with faults and repeated keys, and the journal of a dead writer."""
     rows: list[Entry] = []
@@ -211,21 +198,6 @@ def test_a_reader_with_an_old_listing_goes_on_after_a_merge(tmp_path: Path) -> N
     log.refresh()
     recover(tmp_path, settle_s=0, max_parts=2)
     assert log.lookup([key(n) for n in range(200)]) == model(rows)
-
-
-def test_merging_stops_at_a_journal_and_leaves_whole_parts_alone(tmp_path: Path) -> None:
-    write(tmp_path, *([entry(n), entry(n + 50)] for n in range(6)))
-    first = parts(tmp_path)
-    assert compact(tmp_path, max_parts=6) == 0
-    assert compact(tmp_path, max_parts=1, whole_rows=4) == 6
-    merged = parts(tmp_path)
-    assert len(merged) == 3
-    assert [name[:53] for name in merged] == [name[:53] for name in first[::2]]
-    assert compact(tmp_path, max_parts=1, whole_rows=4) == 0
-    name = first[2].removeprefix("part-").removesuffix(".parquet")[:48]
-    (tmp_path / f"journal-{name[:-1]}.jsonl").write_bytes(entry(60).line())
-    assert compact(tmp_path, max_parts=1, whole_rows=100) == 0
-    assert len(CompletionLog(tmp_path).lookup([key(n) for n in range(100)])) == 13
 
 
 @pytest.mark.slow
@@ -274,18 +246,6 @@ def test_a_kill_at_any_step_of_forgetting_loses_nothing_else(tmp_path: Path) -> 
         assert rows_of(copy) == sum(row.key not in gone for row in rows)
 
 
-def test_forget_counts_rows_and_refuses_while_a_run_writes(tmp_path: Path) -> None:
-    rows = many_parts(tmp_path)
-    log = CompletionLog(tmp_path)
-    assert log.forget([key(1), key(999)]) == sum(row.key == key(1) for row in rows)
-    assert log.lookup([key(1)]) == {}
-    Journal(tmp_path).append([entry(5)])
-    journal = Journal(tmp_path)
-    journal.append([entry(6)])
-    with pytest.raises(ValueError, match=r"journal-.* is being written; stop the run"):
-        log.forget([key(6)])
-
-
 def test_every_flipped_byte_of_a_part_is_found(tmp_path: Path) -> None:
     write(tmp_path, [entry(n) for n in range(30)] + [entry(40, fault="empty")])
     for path in [*tmp_path.glob("part-*"), *tmp_path.glob("faults-*")]:
@@ -316,15 +276,6 @@ def test_a_damaged_part_is_never_served(tmp_path: Path) -> None:
             assert found == {key(n): entry(n) for n in range(300)}
             served += 1
     assert refused > 5 * served
-
-
-@pytest.mark.parametrize("lost", ["part-*.json", "faults-*"])
-def test_a_missing_file_is_named(tmp_path: Path, lost: str) -> None:
-    write(tmp_path, [entry(1), entry(2, fault="empty")])
-    (path,) = tmp_path.glob(lost)
-    path.unlink()
-    (problem,) = CompletionLog(tmp_path).verify().problems
-    assert f"{path} is missing" in problem
 
 
 def test_a_foreign_parquet_file_is_named(tmp_path: Path) -> None:

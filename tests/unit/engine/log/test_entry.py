@@ -10,12 +10,12 @@ from srrag.engine.log import entry as module
 from srrag.engine.log.entry import ENTRY, Entry, entries_to_tables, table_to_entries
 from tests.unit.engine.logs import entry, key
 
-FULL = Entry(key(1), "text é", "empty", "why", 7, 3, 0.25, 2, 1.5, "Word", "model")
+FULL = Entry(key(1), 'é a\nb\r\u2028\x00😀"\\', "empty", "why", 7, 3, 0.25, 2, 1.5, "Word", "model")
 
 
 def test_a_line_is_one_object_of_json_that_gives_its_entry_back() -> None:
     line = FULL.line()
-    assert line.endswith(b"}\n") and "é".encode() in line
+    assert line.endswith(b"}\n") and line.count(b"\n") == 1 and "é".encode() in line
     assert json.loads(line) == asdict(FULL) | {"key": key(1).hex()}
     assert Entry.of_line(line) == FULL
 

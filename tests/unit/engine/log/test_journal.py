@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal, is_written, read_journal
 from srrag.engine.log.listing import journal_file, new_name, part_file
 from tests.unit.engine.logs import entry, key
@@ -34,31 +33,6 @@ for number in range(int(sys.argv[2]), 10**9):
 
 def files(folder: Path, start: str) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith(start))
-
-
-def test_a_line_gives_its_entry_back() -> None:
-    odd = Entry(
-        key(1), 'a\nb\r\u2028\x00é😀"\\', "invalid_json", "detail\t", 1, 2, 0.25, 3, 1.5, "T", "m"
-    )
-    assert Entry.of_line(odd.line()) == odd
-    assert odd.line().count(b"\n") == 1
-
-
-def test_half_a_surrogate_pair_is_replaced_before_it_is_written() -> None:
-    assert Entry(key(1), "a\ud83db").text == "a\ufffdb"
-
-
-@pytest.mark.parametrize(
-    "line", [b"[1]", b"{}", b"null", b'"x"', b"\xff", b"", entry(1).line().replace(b":7", b':"7"')]
-)
-def test_a_line_that_is_no_entry_raises(line: bytes) -> None:
-    with pytest.raises(ValueError):
-        Entry.of_line(line)
-
-
-def test_a_key_has_16_bytes() -> None:
-    with pytest.raises(ValueError, match="16 bytes, not 3"):
-        Entry(b"abc")
 
 
 def test_seals_by_rows_under_the_same_name(tmp_path: Path) -> None:
