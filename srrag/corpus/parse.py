@@ -142,7 +142,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 

@@ -17,7 +17,7 @@ from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words
 from srrag.corpus.pdf_fonts import UNKNOWN
-from srrag.corpus.pdf_lines import SCAN, PdfLine, read_pages
+from srrag.corpus.pdf_lines import SCAN, PdfLine, properties, read_pages
 
 _LARGER = 1.15
 _MAX_HEADING_CHARS = 120
@@ -111,6 +111,13 @@ def printed_year(page: Sequence[PdfLine]) -> int:
     found = [each for line in own for each in _PRINTED_YEAR.findall(line.text)]
     published = max((each[1] for each in found), default="")
     return int(published or max(map(max, found), default=0))
+
+
+def printed_doi(pages: Sequence[Sequence[PdfLine]]) -> str:
+    """The first DOI on the first two pages above the references, "" for none."""
+    lines = (line.text for page in pages[:2] for line in page)
+    own = " ".join(takewhile(lambda line: not _REFERENCES.fullmatch(line), lines))
+    return doi_of(_DEPOSIT.sub("", _WRAPPED.sub(r"\1", own[:_FIRST_CHARS])))
 
 
 def _outer(page: Sequence[PdfLine], body: float, width: float) -> list[int]:
@@ -290,8 +297,10 @@ def _column_width(lines: Sequence[PdfLine]) -> float:
 
 _MAX_PAGES = 1_000
 _MAX_FILE_BYTES = 50_000_000
-_WRAPPED = re.compile(r"(10\.\d{4,9}/\S*[./-])\s(?=\d{5})")
+_WRAPPED = re.compile(r"(10\.\d{4,9}/(?:\S*[./-])?)\s(?=(?:[a-z]+\.)*\d{5}|(?<=\d/\s)\S*\d)")
 """A DOI that goes on in the next line; a year would have four digits."""
+_DEPOSIT = re.compile(r"10\.(?:5061|5281|6084|17605)/\S*", re.IGNORECASE)
+"""DOIs of Dryad, Zenodo, figshare and OSF: of a paper's data or registration."""
 _FIRST_CHARS = 8_000
 _WORDS_OF_A_PAGE = 300
 """Supposed of a page without text, so that the cover of a scan does not pass for the paper."""
@@ -318,8 +327,7 @@ def parse_pdf(body: bytes) -> Parsed:
         metadata["words_left_out"] = words - kept
     if year := printed_year(pages[0]):
         metadata["year"] = year
-    printed = " ".join(line.text for page in pages[:2] for line in page)
-    if doi := doi_of(_WRAPPED.sub(r"\1", printed[:_FIRST_CHARS])):
+    if doi := next(filter(None, map(doi_of, properties(body))), "") or printed_doi(pages):
         metadata["doi"] = doi
     return Parsed(title, text, metadata)
 

@@ -24,15 +24,19 @@ from pdfminer.layout import (
     LTText,
     LTTextLine,
 )
-from pdfminer.pdfdocument import PDFPasswordIncorrect
+from pdfminer.pdfdocument import PDFDocument, PDFPasswordIncorrect
 from pdfminer.pdfinterp import PDFPageInterpreter
 from pdfminer.pdfpage import PDFPage
+from pdfminer.pdfparser import PDFParser
+from pdfminer.pdftypes import resolve1
+from pdfminer.utils import decode_text
 
 from srrag.corpus.parsed import Unparsable
 from srrag.corpus.pdf_fonts import UNKNOWN, SymbolFonts, mend_micro
 
 logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of colours, once a figure
 
+_MAX_XMP_BYTES = 100_000
 MAX_PAGES = 1_000
 SCAN = ": a scan; stages.parsed.run.pdf=docling reads it"
 _LAYOUT = LAParams(char_margin=1.5)
@@ -101,6 +105,18 @@ def read_pages(body: bytes) -> list[list[PdfLine]]:
     if 10 * text.count(UNKNOWN) > len(text.split()):
         raise Unparsable("no_text_layer", "its fonts map to no characters")
     return pages
+
+
+def properties(body: bytes) -> Iterator[str]:
+    """Yield what a file says of itself: the values of its Info, then its XMP; none if damaged."""
+    try:
+        document = PDFDocument(PDFParser(io.BytesIO(body)))
+        told = [resolve1(value) for info in document.info for value in info.values()]
+        packet = resolve1(document.catalog.get("Metadata"))
+        told += [packet.get_data()[:_MAX_XMP_BYTES]] if hasattr(packet, "get_data") else []
+    except Exception:  # a damaged file raises almost anything in the parser
+        return
+    yield from (decode_text(value) for value in told if isinstance(value, bytes))
 
 
 def _layouts_of(body: bytes) -> Iterator[LTPage]:

@@ -15,7 +15,7 @@ from srrag.core.step import Place
 from srrag.corpus import pdf_lines
 from srrag.corpus.grade import grade_document
 from srrag.corpus.parse import ParseDocuments
-from srrag.corpus.parse_pdf import join_lines, printed_year, to_markdown
+from srrag.corpus.parse_pdf import join_lines, printed_doi, printed_year, to_markdown
 from srrag.corpus.pdf_lines import PdfLine, in_reading_order
 from srrag.corpus.record import RawRecord, raw_table, refusal
 from tests.papers import empty_zip, paper_pdf, recovered, scanned_pdf, word_file
@@ -466,6 +466,36 @@ def test_a_guideline_that_says_so_below_its_title_has_it_in_its_title() -> None:
 def test_a_pdf_tells_its_year_where_its_first_page_prints_it(line: str, year: int) -> None:
     below = ("References", 10), ("1. Author A. A study. J Demo 2019;1:1-10.", 8)
     assert printed_year(lines_of((line, 8), ("Text. " * 9, 10), *below)) == year
+
+
+@pytest.mark.parametrize(
+    ("lines", "doi"),
+    [
+        (["BMJ 2015;350:h21 (doi:10.9999/demo.h21)"], "10.9999/demo.h21"),
+        (["https://doi.org/10.9999/", "journal.demo.0115884"], "10.9999/journal.demo.0115884"),
+        (["doi:10.9999/journal.", "demo.0115884 Editor"], "10.9999/journal.demo.0115884"),
+        (["doi:10.9999/demo.", "2019 was a year"], "10.9999/demo"),
+        (["doi: 10.9999/", "Introduction"], ""),
+        (["Registered: doi 10.17605/OSF.IO/9ZW34.", "doi:10.9999/own"], "10.9999/own"),
+        (["No DOI at all."], ""),
+    ],
+)
+def test_a_doi_is_printed_above_the_references(lines: list[str], doi: str) -> None:
+    first = lines_of(*((line, 8.0) for line in lines))
+    second = lines_of(("References", 10), ("1. A study. J Demo 2019. doi:10.9999/other", 8))
+    assert printed_doi([first, second]) == printed_doi([first + second]) == doi
+
+
+def test_what_a_pdf_says_of_itself_goes_before_what_is_printed() -> None:
+    printed = "Data stand at https://doi.org/10.9999/data. We gave drug Q to adults with gout."
+    for subject, doi in (("J Demo, 7. doi:10.9999/own", "10.9999/own"), ("", "10.9999/data")):
+        file = io.BytesIO()
+        canvas = Canvas(file)
+        canvas.setSubject(subject)
+        canvas.drawString(40, 700, printed)
+        canvas.save()
+        assert one("pdf", file.getvalue())["metadata"]["doi"] == doi
+    assert not [*pdf_lines.properties(file.getvalue()[:200])], "a damaged file says nothing"
 
 
 def test_what_the_parser_of_pdf_warns_of_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
