@@ -46,8 +46,8 @@ _LISTS = ("publication_types", "mesh", "keywords")
 _FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "ris": {
         "title": ("TI", "T1", "CT", "BT"), "text": ("AB", "N2"), "year": ("PY", "Y1", "DA"),
-        "doi": ("DO", "M3", "UR"), "pmcid": ("C2",), "journal": ("JF", "JO", "T2", "JA"),
-        "publication_types": ("M3",), "keywords": ("KW",),
+        "pmid": ("UR",), "doi": ("DO", "M3", "UR"), "pmcid": ("C2",),
+        "journal": ("JF", "JO", "T2", "JA"), "publication_types": ("M3",), "keywords": ("KW",),
     },
     "medline": {
         "title": ("TI", "BTI"), "text": ("AB",), "year": ("DP", "DEP"), "pmid": ("PMID",),
@@ -59,8 +59,8 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "journal": ("SO",), "publication_types": ("DT",), "keywords": ("DE",),
     },
     "enw": {
-        "title": ("T",), "text": ("X",), "year": ("D", "8"), "doi": ("R", "U"), "pmcid": ("2",),
-        "journal": ("J", "B"), "publication_types": ("9",), "keywords": ("K",),
+        "title": ("T",), "text": ("X",), "year": ("D", "8"), "pmid": ("U",), "doi": ("R", "U"),
+        "pmcid": ("2",), "journal": ("J", "B"), "publication_types": ("9",), "keywords": ("K",),
     },
     "bibtex": {
         "title": ("title",), "text": ("abstract",), "year": ("year", "date"), "pmid": ("pmid",),
@@ -68,21 +68,29 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "publication_types": ("type",), "keywords": ("keywords",),
     },
     "csv": {
-        "title": ("title", "articletitle", "documenttitle"),
-        "text": ("abstract", "abstractnote", "abstracttext"),
-        "year": ("year", "publicationyear", "pubyear", "date", "publicationdate"),
-        "pmid": ("pmid", "pubmedid"), "pmcid": ("pmcid", "pmcidnumber"), "doi": ("doi",),
-        "journal": ("journal", "journalbook", "sourcetitle", "publicationtitle"),
-        "publication_types": ("publicationtype", "publicationtypes", "documenttype"),
-        "mesh": ("mesh", "meshterms"), "keywords": ("keywords", "authorkeywords"),
+        "title": ("title", "articletitle", "documenttitle", "ti"),
+        "text": ("abstract", "abstractnote", "abstracttext", "ab"),
+        "year": ("year", "publicationyear", "publishedyear", "pubyear", "date", "publicationdate",
+                 "py"),
+        "pmid": ("pmid", "pubmedid", "medlinepmid", "pm"), "pmcid": ("pmcid", "pmcidnumber"),
+        "doi": ("doi", "di"),
+        "journal": ("journal", "journalbook", "sourcetitle", "publicationtitle", "so"),
+        "publication_types": ("publicationtype", "publicationtypes", "documenttype", "dt"),
+        "mesh": ("mesh", "meshterms"), "keywords": ("keywords", "authorkeywords", "de"),
     },
     "endnote": {
         "title": ("titles/title",), "text": ("abstract",), "year": ("dates/year",),
+        "pmid": ("urls/related-urls/url",),
         "doi": ("electronic-resource-num",), "pmcid": ("custom2",),
         "journal": ("periodical/full-title", "titles/secondary-title"),
         "publication_types": ("work-type",), "keywords": ("keywords/keyword",),
     },
 }  # fmt: skip
+_NUMBERS = {
+    "ris": ("AN", "DB", "DP"), "enw": ("M", "~", "W"),
+    "endnote": ("accession-num", "remote-database-name", "remote-database-provider"),
+}  # fmt: skip
+"""The number of a record in a database, and the fields that name the database."""
 _SPLIT = re.compile(r"\s*[;|]\s*")
 _INDEXED = re.compile(r"pubmed|medline|\bnlm\b", re.IGNORECASE)
 
@@ -121,15 +129,16 @@ def _record(fields: Fields, kind: str) -> Citation:
         values = [value for key in keys for value in fields.get(key, ())]
         if name in _LISTS:
             made[name] = [item for value in values for item in _SPLIT.split(value) if item]
-        elif name == "doi":
-            made[name] = next((doi for value in values if (doi := doi_of(value))), "")
+        elif form := {"doi": doi_of, "pmid": pmid_of}.get(name):
+            made[name] = next(filter(None, map(form, values)), "")
         else:
             made[name] = next(iter(values), "")
-    if kind == "ris" and _INDEXED.search(" ".join([*fields.get("DB", ()), *fields.get("DP", ())])):
-        made["pmid"] = next(iter(fields.get("AN", ())), "")
+    number, *bases = _NUMBERS.get(kind, ("",))
+    if _INDEXED.search(" ".join(name for base in bases for name in fields.get(base, ()))):
+        made["pmid"] = pmid_of(next(iter(fields.get(number, ())), "")) or made["pmid"]
     if kind == "medline" and "RIN" in fields:  # "retraction in": the notice of this paper
         made["publication_types"].append("Retracted Publication")
-    made["pmid"], made["pmcid"] = pmid_of(made.get("pmid", "")), pmcid_of(made.get("pmcid", ""))
+    made["pmcid"] = pmcid_of(made.get("pmcid", ""))
     if kind in ("ris", "endnote") and not made["pmcid"].startswith("PMC"):
         made["pmcid"] = ""
     made["mesh"] = [each.split("/")[0].strip("*") for each in made.get("mesh", ())]
@@ -204,9 +213,9 @@ def _of_bibtex(text: str) -> Iterator[Fields]:
 
 def _of_xml(record: Any) -> Fields:
     """Read a record of EndNote XML; the paths are those of `_FIELDS`."""
-    paths: Iterable[str] = {path for keys in _FIELDS["endnote"].values() for path in keys}
+    paths = {path for keys in _FIELDS["endnote"].values() for path in keys}
     found: dict[str, list[str]] = {}
-    for path in paths:
+    for path in paths.union(_NUMBERS["endnote"]):
         for node in record.iterfind(path):
             if local_name(node) and (value := inline_text(node).strip()):
                 found.setdefault(path, []).append(value)

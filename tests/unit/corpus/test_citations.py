@@ -69,6 +69,8 @@ ENDNOTE = """<?xml version="1.0"?><xml><records><record><titles><title><style fa
 for cough</style></title></titles><dates><year><style>2020</style></year></dates><abstract>Honey
 eased cough.</abstract><electronic-resource-num>10.9999/e.1</electronic-resource-num></record>
 </records></xml>"""
+BASE = """<accession-num>90000061</accession-num><remote-database-name>Medline
+</remote-database-name></record>"""
 ENW = "%0 Journal Article\n%T Honey for cough\n%D 2020\n%X Honey eased\nhalf.\n%R 10.9999/n.1\n"
 OVID = """1. \nTY  - JOUR\nTI  - Honey for cough\nAB  - Honey eased half.\nER  -
 
@@ -115,6 +117,9 @@ def test_medline_tells_a_retraction_by_its_notice() -> None:
         (BIBTEX, {"title": "Honey for cough", "text": "Honey eased über half.", "year": "2020"}),
         (ENW, {"title": "Honey for cough", "text": "Honey eased half.", "year": "2020",
                "doi": "10.9999/n.1"}),
+        (f"{ENW}%U https://pubmed.ncbi.nlm.nih.gov/90000062/\n", {"pmid": "90000062"}),
+        (f"{ENW}%M 90000063\n%~ MEDLINE\n", {"pmid": "90000063"}),
+        (ENDNOTE.replace("</record>", BASE), {"pmid": "90000061"}),
         (ENDNOTE, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/e.1"}),
     ],
 )  # fmt: skip
@@ -128,6 +133,17 @@ def test_a_table_saved_as_text_is_known_by_its_columns() -> None:
     assert export_format(table.encode(), ".txt") == "csv"
     assert read_citations(table.encode(), "csv")[0]["text"] == "Honey eased cough."
     assert export_format(b"A title\tand an abstract that goes on.\n", ".txt") == ""
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["Title,Abstract,Published Year,Medline PMID", "TI,AB,PY,PM"],
+)
+def test_the_columns_of_databases_have_their_own_names(head: str) -> None:
+    for mark, suffix in ((",", ".csv"), ("\t", ".txt")):
+        table = f"{head}\nHoney,It eased cough.,2020,90000064\n".replace(",", mark)
+        [record] = read_citations(table.encode(), export_format(table.encode(), suffix))
+        assert (record["year"], record["pmid"]) == ("2020", "90000064")
 
 
 def test_what_ovid_writes_between_records_is_no_part_of_them() -> None:
