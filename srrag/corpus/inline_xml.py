@@ -75,9 +75,13 @@ def markdown(rows: Iterable[Sequence[TableCell]]) -> Iterator[str]:
 
 
 _EMPTY_BRACKETS = re.compile(r" ?(?:\[[\s,;\u2013-]*\]|\([\s,;\u2013-]*\))")
+_MARK = "\0"
+"""Stands for a mark of a citation until the sentence is whole; XML holds no such character."""
+_MARKS = re.compile(rf"( ?){_MARK}(?:[\s,;\u2010-\u2013-]*{_MARK})*(?=(\w)?)")
 _BLANKS = re.compile(r"\s+")
 _DIGIT_END = re.compile(r"[\d)]\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+_CITED = ("bibr", "ref")
 _IN_SENTENCE = re.compile(r"[^\W\d_]{2}|\b(?:1[89]|20)\d\d[a-z]?\b")
 """A citation with a word or a year, such as "Bell (2011)" or "2011", is a part of its sentence."""
 _SOURCE = frozenset(["tex-math", "annotation", "annotation-xml"])
@@ -96,8 +100,9 @@ def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str
     """
     parts: list[str] = []
     _collect(node, skip, parts)
-    text = _BLANKS.sub(" ", "".join(parts)).strip()
-    return _EMPTY_BRACKETS.sub("", text)
+    text = _BLANKS.sub(" ", "".join(parts))
+    text = _MARKS.sub(lambda found: found[1] if found[2] else "", text)
+    return _EMPTY_BRACKETS.sub("", text).strip()
 
 
 def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
@@ -107,9 +112,11 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
         name = local_name(child)
         if not name:
             parts.append(entity_text(child))
-        elif name == "xref" and child.get("ref-type") == "bibr":
+        elif name == "xref" and child.get("ref-type") in _CITED:
             if _IN_SENTENCE.search(words_of(child)):
                 _collect(child, skip, parts)
+            else:
+                parts.append(_MARK)
         elif name in _SOURCE:
             pass
         elif name == "sup":
@@ -127,8 +134,9 @@ def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -
     inner: list[str] = []
     _collect(node, skip, inner)
     text = "".join(inner)
-    if not text.strip(" ,;\u2013-"):
-        return  # it held only citation marks
+    if not text.strip(f" ,;\u2013-{_MARK}"):
+        parts.append(_MARK)
+        return
     before = next((part for part in reversed(parts) if part), "")
     power = _DIGIT_END.search(before) and _NUMBER.match(text)
     parts.append(f"^{text}" if power else text)

@@ -27,12 +27,19 @@ def text_of(body: str, after: str = "") -> str:
          "Check the liver."),
         ("<p>As <xref ref-type='bibr'>Cole et al. (2014)</xref> showed.</p>",
          "As Cole et al. (2014) showed."),
-        ("<p>Shown before <xref ref-type='bibr'>12</xref>.</p>", "Shown before ."),
+        ("<p>Shown before <xref ref-type='bibr'>12</xref>.</p>", "Shown before."),
         ("<list><list-item><p>one</p><p><list><list-item><p>two</p></list-item></list></p>"
          "</list-item></list>", "- one\n    - two"),
         ("<p>Text<list><list-item><p>in it</p></list-item></list></p>", "- in it"),
         ("<p>As Cole (<xref ref-type='bibr'>2014</xref>) said.<xref ref-type='bibr'>7</xref></p>",
          "As Cole (2014) said."),
+        ("<p>Shown <xref ref-type='bibr'>[1]</xref>, <xref ref-type='ref'>[2]</xref>.</p>",
+         "Shown."),
+        ("<p>Known.<sup><xref ref-type='bibr'>1</xref></sup><sup>,</sup> <sup><xref "
+         "ref-type='bibr'>2</xref></sup> But 5<xref ref-type='bibr'>3</xref> or 6.</p>",
+         "Known. But 5 or 6."),
+        ("<p>In <xref ref-type='bibr'>4</xref> it fell [<xref ref-type='bibr'>5</xref>–<xref "
+         "ref-type='bibr'>7</xref>].</p>", "In it fell."),
         ("<def-list><title>Terms</title><def-item><term>CI</term><def><p>interval</p></def>"
          "</def-item></def-list>", "Terms\n\n- CI: interval"),
         ("<sec><table><tr><td>Q</td><td>5</td></tr></table></sec>", "| Q | 5 |"),
