@@ -15,6 +15,7 @@ from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from srrag.corpus.encoding import decode
+from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
 from srrag.corpus.safe_xml import local_name, xml_root
@@ -92,6 +93,8 @@ _META = {
     "citation_journal_title": "journal",
 }
 _DATES = ("citation_publication_date", "citation_date", "citation_online_date", "citation_year")
+_OTHER_IDS, _OTHER_DATES = ("dc.identifier", "prism.doi"), ("dc.date", "prism.publicationdate")
+"""Names of Dublin Core and PRISM, for pages without those of Google Scholar above."""
 _DIGIT_END = re.compile(r"[\d)]\s*\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
 _MARKS = re.compile(r"[\d\s,;\[\]\u2013-]+")
@@ -239,6 +242,10 @@ def _metadata(tree: LexborHTMLParser) -> Metadata:
             metadata[_META[name]] = content
         elif name in _DATES and (year := year_of(content)):
             metadata["year"] = year
+        elif name in _OTHER_IDS and (doi := doi_of(content)):
+            metadata.setdefault("doi", doi)
+        elif name in _OTHER_DATES and (year := year_of(content)):
+            metadata.setdefault("year", year)
     if "title" in metadata and (body := LexborHTMLParser(str(metadata["title"])).body):
         metadata["title"] = body.text()  # some hold tags
     return metadata

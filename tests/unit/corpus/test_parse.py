@@ -243,6 +243,18 @@ def test_html_leaves_marks_of_citations_out_and_blocks_apart() -> None:
     assert row["text"] == "It fell to 5 of 10^6.\n\nHarms\n\nRash\n\nOne\n\nTwo"
 
 
+def test_html_tells_its_doi_and_year_by_the_names_of_scholar_or_of_dublin_core() -> None:
+    other = (
+        "<meta name='DC.Identifier' content='pii-7'><meta name=prism.doi content='doi:10.9999/p'>"
+        "<meta name=DC.Date content='2019-05-01'>"
+    )
+    own = "<meta name=citation_doi content='10.9999/c'><meta name=citation_date content='2018'>"
+    for head, told in ((other, ("10.9999/p", 2019)), (own + other, ("10.9999/c", 2018)),
+                       (other + own, ("10.9999/c", 2018))):  # fmt: skip
+        row = one("html", f"<html><head>{head}</head><body><p>Pain fell.</p></body></html>")
+        assert (row["metadata"]["doi"], row["year"]) == told
+
+
 def test_html_declares_its_encoding() -> None:
     body = "<html><head><meta charset='iso-8859-2'></head><body>Łódź</body></html>"
     row = one("html", body.encode("iso-8859-2"))
