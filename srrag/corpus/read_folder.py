@@ -219,7 +219,9 @@ def _cited(name: str, body: bytes, export: str) -> Iterator[RawRecord]:
             detail = f"{source}: the record has no abstract"
             yield refusal(source, "json", "no_text", detail, source_id)
             continue
-        packed = json.dumps(record, sort_keys=True).encode("ascii")
+        # Copies of a paper are told by its ids (BuildStanding); without one, by equal content.
+        told = {**record, "export": name} if record.keys() & {"pmid", "pmcid", "doi"} else record
+        packed = json.dumps(told, sort_keys=True).encode("ascii")
         yield RawRecord(source, source_id, "json", packed)
 
 

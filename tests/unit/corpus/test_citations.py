@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import tarfile
 import zipfile
 from pathlib import Path
@@ -198,8 +199,8 @@ def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
         ("b.ris:2", "b.ris:2", ""),
         ("c.csv:1", "1", ""),
         ("c.csv:2", "c.csv:2", "no_text"),
-        ("d.nbib.gz/d.nbib:1", "90000021", "duplicate_content"),
-        ("d.nbib.gz/d.nbib:2", "90000022", "duplicate_content"),
+        ("d.nbib.gz/d.nbib:1", "90000021", "duplicate_id"),
+        ("d.nbib.gz/d.nbib:2", "90000022", "duplicate_id"),
         ("e.xml:1", "e.xml:1", ""),
         ("f.xml:1", "7", ""),
         ("g.zip/in/one.md", "g.zip/in/one.md", ""),
@@ -214,15 +215,16 @@ def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
     made = {row["source"]: row for row in rows if not row["reject"]}
     assert len(made) == len([record for record in records if not record.reason])
     assert (made["b.ris:1"]["year"], made["b.ris:1"]["pmid"]) == (2021, "90000041")
+    assert json.loads(made["e.xml:1"]["metadata"])["export"] == "e.xml"
     assert made["f.xml:1"]["text"] == "Rest."
 
 
 def test_one_record_of_two_exports_without_an_id_counts_once(tmp_path: Path) -> None:
-    """As Embase and a reference manager write it; the second record of RIS here has no PMID."""
+    """The second record of RIS here has none; a DOI tells copies in the whole build."""
     (tmp_path / "a.ris").write_text(RIS)
     (tmp_path / "b.ris.gz").write_bytes(gzip.compress(RIS.encode()))
     records = ReadFolder(path=str(tmp_path)).scan()
-    refused = ["", "", "duplicate_content", "duplicate_content"]
+    refused = ["", "", "duplicate_id", "duplicate_content"]
     assert [record.reason for record in records] == refused
 
 
