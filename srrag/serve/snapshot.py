@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,13 @@ WEIGHTS = RerankBiEncoder()
 """Weights of cosine and MaxSim for texts without a BM25 score."""
 
 
+class EncodedQuery(NamedTuple):
+    """A query's vector, shape (dim,), and those of its tokens, (tokens, dim)."""
+
+    vector: npt.NDArray[np.float32]
+    tokens: npt.NDArray[np.float32]
+
+
 class TextScores:
     """Computes the bi-encoder's logits (see RerankBiEncoder), encoding the texts on the spot."""
 
@@ -54,13 +61,18 @@ class TextScores:
 
         return load(self._encoder, self._at.device, self._at.threads)
 
-    def scores(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The log odds of relevance of each text, shape (len(texts),)."""
+    def encoded(self, query: str) -> EncodedQuery:
+        """The vectors of a query, which all its texts share."""
         vectors, tokens = self._loaded.encode_tokens([query], "query")
-        held, found = self._loaded.encode_tokens(texts, "passage")
         widened = tokens.values.astype(np.float32) * tokens.scale.astype(np.float32)[:, None]
-        late = maxsim(widened, found.values, found.offsets, found.scale) / max(1, len(widened))
-        cosines = held @ vectors[0]
+        return EncodedQuery(vectors[0], widened)
+
+    def scores(self, query: EncodedQuery, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        """The log odds of relevance of each text, shape (len(texts),)."""
+        held, found = self._loaded.encode_tokens(texts, "passage")
+        sums = maxsim(query.tokens, found.values, found.offsets, found.scale)
+        late = sums / max(1, len(query.tokens))
+        cosines = held @ query.vector
         logits = WEIGHTS.scale * cosines + WEIGHTS.late * late + WEIGHTS.shift
         return np.asarray(logits, np.float64)
 
@@ -159,7 +171,7 @@ class Snapshot:
     def _warm(self) -> None:
         """Run what each pipeline does without a model once, since first calls are slow."""
         if not any("EncodeQuestions" in each.steps for each in self.settings.apart.values()):
-            self.texts.scores(WARM_UP, [WARM_UP])
+            self.texts.scores(self.texts.encoded(WARM_UP), [WARM_UP])
         for name in self._answer:
             if not self.settings.asks_model(name):
                 self._answer[name](question_table([{"query_id": "0", "text": WARM_UP}]))

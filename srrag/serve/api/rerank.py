@@ -74,12 +74,12 @@ def add_reranking(app: FastAPI, host: PipelineService) -> None:
         terms = _checked(host, body)
         passing, texts = passing_of(request), host.edition.texts
 
-        async def scored(part: Sequence[str]) -> npt.NDArray[np.float64]:
-            make = partial(texts.scores, body.query, part)
-            return await host.call(make, passing.deadline, passing.counted)
+        call = partial(host.call, deadline=passing.deadline, caller=passing.counted)
 
         host.rate.charge(passing.counted, sum(map(len, body.documents)) / MAX_QUESTION_CHARS)
-        relevance = np.concatenate([await scored(part) for part in slices(body.documents)])
+        query = await call(partial(texts.encoded, body.query))
+        parts = slices(body.documents)
+        relevance = np.concatenate([await call(partial(texts.scores, query, p)) for p in parts])
         scores = relevance if terms is None else graded(relevance, body.grades or (), terms)
         # A stable sort keeps texts of equal score in the order of the request.
         order = np.argsort(-scores.round(6), kind="stable")[: body.top_n]

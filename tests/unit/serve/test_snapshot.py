@@ -69,6 +69,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
         seen.append((query, list(texts)))
         return np.array([float(len(text)) for text in texts])
 
+    monkeypatch.setattr(TextScores, "encoded", lambda self, query: query)
     monkeypatch.setattr(TextScores, "scores", scores)
     return seen
 
@@ -123,11 +124,12 @@ def test_what_takes_long_at_first_is_done_before_the_first_question(
         "first": Deployment(steps=("RerankMaxSim",)),
         "second": Deployment(steps=("EncodeQuestions",)),
     }
-    fake = SimpleNamespace(texts=SimpleNamespace(scores=raising(AssertionError())), _answer={})
+    unasked = raising(AssertionError())
+    fake = SimpleNamespace(texts=SimpleNamespace(encoded=unasked, scores=unasked), _answer={})
     fake.settings = SimpleNamespace(apart=others)
     Snapshot._warm(fake)  # type: ignore[arg-type]
     fake.settings = SimpleNamespace(apart={"first": others["first"]})
-    with pytest.raises(TypeError):  # it is asked for scores here, with more than a table
+    with pytest.raises(AssertionError):  # a query is encoded here
         Snapshot._warm(fake)  # type: ignore[arg-type]
 
 
