@@ -6,6 +6,7 @@ from typing import Any
 
 from srrag.core.errors import UsageError
 from srrag.export.graph import node_types, open_graph, value_counts
+from srrag.library.build import made_anew
 from srrag.runner.progress import say
 from srrag.runner.summary import headline, read_rejects, readable, readable_rejects, summarise
 from srrag.storage.mirror import shown
@@ -21,6 +22,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     pointer = store.read_pointer(config["build"])
     summary["command"] = pointer["command"]
     summary["versions"] = pointer["versions"]
+    summary["made_anew"] = made_anew(store, config["build"])
     artifacts = store.artifacts(config["build"])
     if "units" in artifacts:
         from srrag.core.units import Units

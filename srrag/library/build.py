@@ -13,6 +13,7 @@ import pyarrow as pa
 from srrag.core.errors import UsageError
 from srrag.core.html import templates
 from srrag.core.schema import REJECTS
+from srrag.core.stage import Plan
 from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
 from srrag.runner.build import BuildJob
 from srrag.runner.engines import engines_of
@@ -118,6 +119,41 @@ def _former(store: Store, config: Mapping[str, Any]) -> str:
     return command if command and _corpus_of(command) != _corpus_of(config["command"]) else ""
 
 
+def _plan(store: Store, config: dict[str, Any], reader: Any, *, keep: bool) -> Plan:
+    """The plan of a configuration; a list of statuses is kept in the root if wanted."""
+    from srrag.config import factory  # imports Hydra
+
+    if config["statuses"] and config["stages"].get("standing"):
+        notices = read_statuses(Path(config["statuses"]))
+        kept = keep_statuses(store, notices) if keep else list_name(notices)
+        config["stages"]["standing"]["run"]["statuses"] = kept
+    return factory.plan(config, reader)
+
+
+def made_anew(store: Store, build: str) -> list[str] | None:
+    """Stages of a finished build that its own command would make again with this version.
+
+    None where that cannot be told: its command is none of `srrag build`, or not one of today's.
+    """
+    from srrag.config import factory  # imports Hydra
+    from srrag.config.compose import configure
+
+    pointer = store.read_pointer(build)
+    words = shlex.split(pointer["command"])
+    if words[:2] != ["srrag", "build"]:
+        return None
+    try:
+        config = configure("build", [*words[2:], f"root={store}"])
+        reader = factory.make(config["corpus"], "corpus")
+        plan = _plan(store, config, reader, keep=False)
+    except (ValueError, OSError):
+        return None
+    stood = {name: each["fingerprint"] for name, each in pointer["stages"].items()}
+    parts = pointer["stages"].get(plan.source, {}).get("parts", [])
+    names = (plan.source, *(stage.name for stage in plan.stages))
+    return [name for name in names if stood.get(name) != plan.fingerprint(name, parts)]
+
+
 def build_root(config: dict[str, Any]) -> dict[str, Any]:
     """Build the missing parts of `root` from `corpus`."""
     from srrag.config import factory  # imports Hydra
@@ -125,11 +161,7 @@ def build_root(config: dict[str, Any]) -> dict[str, Any]:
     reader = factory.make(config["corpus"], "corpus")
     store = Store(config["root"])
     _keep_papers(store, config)
-    if config["statuses"] and config["stages"].get("standing"):
-        notices = read_statuses(Path(config["statuses"]))
-        kept = list_name(notices) if config["estimate"] else keep_statuses(store, notices)
-        config["stages"]["standing"]["run"]["statuses"] = kept
-    plan = factory.plan(config, reader)
+    plan = _plan(store, config, reader, keep=not config["estimate"])
     asked = engines_of([stage.step for stage in plan.steps])
     if asked and all(stage.name != "graph" for stage in plan.stages):
         say("plan=graph makes a graph of what the model finds, with no further call")

@@ -14,13 +14,17 @@ import pyarrow.parquet as pq
 from srrag.core.ids import file_sha256
 from srrag.core.schema import REJECTS
 from srrag.core.stage import Plan
-from srrag.llm.completion import Usage
+from srrag.llm.completion import Rules, Usage
 from srrag.storage.atomic_write import commit, read_json, write_parquet
 from srrag.storage.store import Receipt, Store
 
 PROPOSED = "proposed"
 """The reason of rows that are proposals for the schema, and no rejects to a reader."""
 _MAX_CHARS = 300
+_NAMED = 5
+"""Stages that are named; more are counted."""
+_TYPES = 8
+"""Types that a terminal shows; JSON holds all."""
 
 
 def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> str:
@@ -186,6 +190,19 @@ def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**first, **summary}
 
 
+def _anew(summary: Mapping[str, Any]) -> str:
+    """What its command would make again with this version."""
+    anew, stages = summary["made_anew"], {*summary["rows"], *summary["figures"]}
+    if anew is None:
+        return "whether this version would make a stage again cannot be told from its command"
+    if not anew:
+        return "this version makes no stage again"
+    told = f"{len(anew)} of {len(stages)} stages" if len(anew) > _NAMED else ", ".join(anew)
+    asks = any(each != Rules().name for each in summary["engines"])
+    paid = "; `srrag build … estimate=true` says what a model would be asked" if asks else ""
+    return f"this version would make again: {told}{paid}"
+
+
 def readable(summary: Mapping[str, Any]) -> str:
     """The figures, for a terminal."""
     lines = [f"build {summary['build']} in {summary['root']}", ""]
@@ -221,10 +238,13 @@ def readable(summary: Mapping[str, Any]) -> str:
         lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
         if without_id is not None:
             lines.append(f"  papers without PMID, PMCID or DOI: {without_id:,}")
+    if (version := summary.get("versions", {}).get("srrag")) and "made_anew" in summary:
+        lines.append(f"  made by srrag {version}; {_anew(summary)}")
     for title in ("grades", "entity_types", "attribute_types"):
         if not (counts := summary.get(title)):
             continue
         total = sum(counts.values())
-        shown = (f"{k or 'none'} {v:,} ({100 * v / total:.1f} %)" for k, v in counts.items())
-        lines.append(f"  {title.replace('_', ' ')}: {'  '.join(shown)}")
+        shown = [f"{k or 'none'} {v:,} ({100 * v / total:.1f} %)" for k, v in counts.items()]
+        more = f"  and {len(shown) - _TYPES} more" if len(shown) > _TYPES else ""
+        lines.append(f"  {title.replace('_', ' ')}: {'  '.join(shown[:_TYPES])}{more}")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from srrag.answer.clinical.asked import AskedQuestion, Part
 from srrag.answer.clinical.match import held_words, other_people
 from srrag.answer.clinical.paper import CitedPaper, PaperSentence, states
 from srrag.reading.prose import cut_sentences
+from srrag.reading.protocols import has_no_results
 from srrag.reading.statement import Direction, Statement, read_statement
 
 LEAST_SHARE = 0.5
@@ -60,15 +61,21 @@ def stances(
     """The stance of each paper that is on the question; none of papers that name no direction.
 
     A paper is on the question if it holds half of the words of population, intervention and
-    comparison, is not about other people, and does not add
-    something to the treatment that a yes/no question asks of. What the answer quotes of it comes
-    first, then its sentences that state something and name the outcome: conclusions, then results.
-    It is clear if its sentence is, and either finds no difference between groups or no other one
-    on the outcome reports otherwise.
+    comparison, is not about other people, is no protocol, and does not add something to the
+    treatment that a yes/no question asks of. What the answer quotes of it comes first, then its
+    sentences that state something and name the outcome: conclusions, then results. It is clear if
+    its sentence is, and either finds no difference between groups or no other one on the outcome
+    reports otherwise.
     """
-    fits = fitting(asked, papers)
-    found = [_stance(asked, paper, quoted) for paper, fit in zip(papers, fits, strict=True) if fit]
+    fits = zip(papers, fitting(asked, papers), strict=True)
+    told = [paper for paper, fit in fits if fit and not _plans(paper)]
+    found = [_stance(asked, paper, quoted) for paper in told]
     return [each for each in found if each is not None]
+
+
+def _plans(paper: CitedPaper) -> bool:
+    """Whether a paper is a protocol; a guideline is none."""
+    return paper.item["grade"] != "A" and has_no_results(paper.title, paper.text)
 
 
 def fitting(

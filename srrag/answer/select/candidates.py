@@ -17,6 +17,7 @@ from srrag.reading.effects import tells_effect
 from srrag.reading.lexicon import alternatives, lexicon
 from srrag.reading.outcome_kinds import NAMES, named_terms
 from srrag.reading.prose import Role, plain, split_sentences
+from srrag.reading.protocols import has_no_results
 
 Floats = npt.NDArray[np.float64]
 
@@ -153,7 +154,7 @@ class Passage(NamedTuple):
     """A piece of evidence for the ranking; `grade` is assigned by us, never read from the text.
 
     `weight` multiplies the score of its sentences. `paper` is the same for all that comes from one
-    paper, "" where that is not known.
+    paper, "" where that is not known. `results` is false for a paper that only plans a study.
     """
 
     text: str
@@ -162,6 +163,7 @@ class Passage(NamedTuple):
     grade: str
     weight: float = 1.0
     paper: str = ""
+    results: bool = True
 
 
 class Candidate(NamedTuple):
@@ -190,10 +192,27 @@ class Candidate(NamedTuple):
         return self.role == "method" or plans(self.core) or bool(self.turn and plans(self.turn))
 
 
-def passage_of(item: Row, weight: float = 1.0) -> Passage:
+def passage_of(item: Row, weight: float = 1.0, *, results: bool = True) -> Passage:
     """Make a passage of a piece of evidence; pieces with one PMID, or one title, are one paper."""
-    paper = item["pmid"] or item["title"] or item["doc_id"]
-    return Passage(item["text"], item["title"], item["section"], item["grade"], weight, paper)
+    return Passage(
+        item["text"], item["title"], item["section"], item["grade"], weight, _paper(item), results
+    )
+
+
+def planned(evidence: Sequence[Row]) -> set[str]:
+    """The pieces of evidence, by id, whose papers only plan a study; a guideline is none."""
+    texts: dict[str, list[str]] = {}
+    for item in evidence:
+        texts.setdefault(_paper(item), []).append(item["text"])
+    return {
+        item["evidence_id"]
+        for item in evidence
+        if item["grade"] != "A" and has_no_results(item["title"], "\n".join(texts[_paper(item)]))
+    }
+
+
+def _paper(item: Row) -> str:
+    return str(item["pmid"] or item["title"] or item["doc_id"])
 
 
 def grade_factor(grade: str) -> float:

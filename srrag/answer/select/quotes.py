@@ -102,7 +102,8 @@ class ExtractRule:
     multiplied by `other_document`; guidelines that cover the question as well as the best passage
     are not. To a question on an effect, only a paper leads that covers `lead_covers` of what the
     best one does and, if any does, names the asked outcome. Sentences that state aims, methods or
-    questions are never chosen, and no background where a question asks for an effect. A sentence
+    questions are never chosen, and no background and no protocol where a question asks for an
+    effect. A sentence
     that opens with a contrast or a reference is quoted together with the sentence that it refers
     to, or not at all; one that the next sentence contradicts is quoted together with that one. If a
     question names an outcome of which no quoted passage holds a word, nothing is quoted; of an
@@ -211,9 +212,11 @@ def _read(question: str, passages: Sequence[Passage]) -> str:
 def _finds(each: Candidate, passages: Sequence[Passage], effect: bool) -> bool:
     """Whether a sentence may answer: no plan and, where an effect is asked for, no background.
 
-    Nor is a title an effect. A guideline's background is what it knows, so grade A is exempt.
+    Nor is a title an effect, or what a protocol says. A guideline's background is what it knows, so
+    grade A is exempt.
     """
-    before = each.role in ("background", "method") and passages[each.passage].grade != "A"
+    whole = passages[each.passage]
+    before = (each.role in ("background", "method") and whole.grade != "A") or not whole.results
     return not each.plan and not (effect and (before or is_title(each.core)))
 
 

@@ -17,7 +17,7 @@ from srrag.answer.gate.answerable import (
     unsaid_note,
     unsaid_share,
 )
-from srrag.answer.select.candidates import Passage, passage_of
+from srrag.answer.select.candidates import Passage, passage_of, planned
 from srrag.answer.select.quotes import ChosenSentence, Extract, ExtractRule, sentence_weights_fitted
 from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose
@@ -60,29 +60,32 @@ MIN_ABSENT_CHARS = 2
 """Numbers and letters say little about what is missing."""
 
 
-def quoted_answer(extract: Extract, grades: Sequence[str]) -> CitedAnswer:
+def quoted_answer(extract: Extract, passages: Sequence[Passage]) -> CitedAnswer:
     """Best quotes, the others by grade, and what limits them; no quotes are an abstention.
 
-    `grades` are those of the evidence, number by number. `missing` is the reason of an abstention.
+    `passages` are the evidence, number by number. `missing` is the reason of an abstention.
     """
+    grades = [each.grade for each in passages]
     core, others = extract.choices[:NUM_CORE], extract.choices[NUM_CORE:]
     return CitedAnswer(
         answer=[_sentence(choice.text, choice.cites) for choice in core][:MAX_ANSWER],
         evidence=_by_grade(others, grades)[:MAX_EVIDENCE],
         limits=_opposed(extract),
         insufficient=not extract.choices,
-        missing="" if extract.choices else _missing(extract)[:600],
+        missing="" if extract.choices else _missing(extract, passages)[:600],
     )
 
 
-def _missing(extract: Extract) -> str:
+def _missing(extract: Extract, passages: Sequence[Passage]) -> str:
     """Say how much of the question the evidence covers and what it lacks; never empty."""
+    plans = dict.fromkeys(each.title for each in passages if not each.results)
     covered = f"{extract.coverage:.0%}"
     told = [] if covered == "0%" else [f"The best passage covers {covered} of the question."]
     if extract.unnamed:
         told.append(f"What could be quoted holds no word of “{extract.unnamed}”.")
     if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
         told.append(f"Nowhere in the evidence: {', '.join(words)}.")
+    told += [f"It plans a study and tells no result: “{title}”." for title in plans]
     return " ".join(told) or "Nothing in the evidence speaks of the question."
 
 
@@ -235,10 +238,12 @@ class ComposeAnswer(LLMStep):
         for prompt in prompts:
             question = questions[prompt.row]
             near = {*question[self.gate]["on_topic"]} if self.gate else None
+            plans = planned(question["evidence"])
             passages = [
                 passage_of(
                     item,
                     1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT,
+                    results=item["evidence_id"] not in plans,
                 )
                 for item in question["evidence"]
             ]
@@ -246,7 +251,7 @@ class ComposeAnswer(LLMStep):
             extract = rule(question["text"], passages)
             if self.gate:  # its note says what the evidence does not hold
                 extract = extract._replace(absent=[])
-            answer = quoted_answer(extract, [each.grade for each in passages])
+            answer = quoted_answer(extract, passages)
             answers.append(_ruled(answer, question, passages).model_dump_json())
         return answers
 

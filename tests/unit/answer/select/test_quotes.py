@@ -1,7 +1,14 @@
 import pytest
 
 from srrag.algo.terms import terms
-from srrag.answer.select.candidates import Passage, asked_outcome, is_title, passage_of, plans
+from srrag.answer.select.candidates import (
+    Passage,
+    asked_outcome,
+    is_title,
+    passage_of,
+    planned,
+    plans,
+)
 from srrag.answer.select.quotes import ChosenSentence, Extract, ExtractRule
 from srrag.answer.write.compose import low_grade_note, quoted_answer
 from srrag.reading.prose import plain
@@ -140,6 +147,25 @@ def test_aims_methods_and_questions_are_never_quoted() -> None:
         ("Does balance training reduce recurrent ankle sprains in athletes at all?", "Results"),
     ):
         assert RULE(QUESTION, [passage(text, section=section)]).choices == []
+
+
+def test_a_protocol_is_not_quoted_on_an_effect_and_stays_for_other_questions() -> None:
+    plan = "A brace reduces ankle sprains. Players will be randomised and will receive a brace."
+    made = "A brace reduced ankle sprains by half (p = 0.01)."
+
+    def item(name: str, title: str, text: str, grade: str = "C") -> dict[str, str]:
+        return {"evidence_id": name, "pmid": "", "doc_id": name, "title": title, "section": "",
+                "text": text, "grade": grade}  # fmt: skip
+
+    items = [item("a", "Braces: a study protocol", plan), item("b", "Braces in football", made),
+             item("c", "Braces: protocol for a trial", plan, grade="A")]  # fmt: skip
+    assert planned(items) == {"a"}, "what calls itself a guideline is none"
+    told = [passage_of(each, results=each["evidence_id"] not in {"a"}) for each in items[:2]]
+    effect = ExtractRule(min_coverage=0)("Does a brace reduce ankle sprains?", told)
+    assert [choice.text for choice in effect.choices] == [made]
+    assert not ExtractRule(min_coverage=0)("Does a brace reduce ankle sprains?", told[:1]).choices
+    asked = ExtractRule(min_coverage=0)("Which ankle sprains has a brace?", told[:1])
+    assert [choice.cites for choice in asked.choices] == [[1]]
 
 
 def test_a_sentence_that_leans_comes_with_what_it_leans_on_or_not_at_all() -> None:
@@ -309,11 +335,11 @@ CHOICES = [
     ChosenSentence("Another guideline.", [5]),
     ChosenSentence("Of no grade.", [6]),
 ]
-GRADES = ["B", "D", "C", "D", "A", ""]
+GRADED = [Passage("", "", "", grade) for grade in ["B", "D", "C", "D", "A", ""]]
 
 
 def texts(name: str, choices: list[ChosenSentence]) -> list[str]:
-    answer = quoted_answer(Extract(choices, 1.0, []), GRADES)
+    answer = quoted_answer(Extract(choices, 1.0, []), GRADED)
     assert all(each.cites for each in answer.sentences())
     return [each.text for each in getattr(answer, name)]
 
@@ -336,13 +362,22 @@ def test_that_the_grades_are_low_is_said_where_all_are() -> None:
 
 
 def test_without_quotes_there_is_an_abstention_that_says_why() -> None:
-    answer = quoted_answer(Extract([], 0.22, ["2", "allograft"]), GRADES)
+    answer = quoted_answer(Extract([], 0.22, ["2", "allograft"]), GRADED)
     assert (answer.sentences(), answer.insufficient) == ([], True)
     assert answer.missing.startswith("The best passage covers 22% of the question.")
     assert answer.missing.endswith("Nowhere in the evidence: allograft.")
-    assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADES).insufficient
+    assert not quoted_answer(Extract(CHOICES, 1.0, []), GRADED).insufficient
 
 
 def test_evidence_that_holds_nothing_of_the_question_has_no_share_of_it() -> None:
-    answer = quoted_answer(Extract([], 0.004, ["ketamine", "hiccups"]), GRADES)
+    answer = quoted_answer(Extract([], 0.004, ["ketamine", "hiccups"]), GRADED)
     assert answer.missing == "Nowhere in the evidence: ketamine, hiccups."
+
+
+def test_an_abstention_names_the_plans_of_studies_that_speak_of_it() -> None:
+    plan = Passage("", "Bracing of ankles: a protocol", "", "C", results=False)
+    missing = quoted_answer(Extract([], 0.9, []), [*GRADED, plan, plan]).missing
+    assert missing.endswith(
+        "It plans a study and tells no result: “Bracing of ankles: a protocol”."
+    )
+    assert missing.count("plans") == 1

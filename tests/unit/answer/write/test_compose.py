@@ -404,9 +404,9 @@ def test_the_rules_weigh_what_is_off_topic_a_quarter(
 ) -> None:
     weights: list[float] = []
 
-    def noted(item: dict[str, Any], weight: float) -> Passage:
+    def noted(item: dict[str, Any], weight: float, *, results: bool) -> Passage:
         weights.append(weight)
-        return passage_of(item, weight)
+        return passage_of(item, weight, results=results)
 
     monkeypatch.setattr("srrag.answer.write.compose.passage_of", noted)
     step = ComposeAnswer(gate="gate")
