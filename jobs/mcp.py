@@ -17,7 +17,7 @@ OWN_STDOUT = True
 def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until the assistant closes the connection."""
     if importlib.util.find_spec("mcp") is None:
-        raise UsageError("srrag mcp needs an extra: pip install srrag[mcp]")
+        raise UsageError("srrag mcp needs: pip install 'srrag[mcp]'")
     from srrag.library.mcp_server import mcp_server, mend_input
 
     named = [item.partition("=") for item in config["overrides"]]

@@ -60,6 +60,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
                 f"{error.full_key}=… is needed; srrag {name} --help says more"
             ) from error
         text = re.sub(r"^\w+ raised while resolving interpolation: ", "", first_line(error))
+        if found := re.search(r"Missing mandatory value: (\S+)", text):
+            text = f"{found[1]}=… is needed; srrag {name} --help says more"
         if found := re.match(r"Could not override '([^']+)'\.", text):
             text = f"{found[0]} {_hint(name, found[1], overrides)}"
         if isinstance(error, MissingConfigException) and error.options:

@@ -154,7 +154,7 @@ class ParseDocuments(Step):
     def open(self, at: Place) -> Function:
         """Return the parser; raises ValueError if Docling is asked for and not installed."""
         if self.pdf == "docling" and importlib.util.find_spec("docling") is None:
-            raise ValueError("pdf=docling: pip install srrag[pdf]")
+            raise ValueError("pdf=docling needs: pip install 'srrag[pdf]'")
         return partial(parse_documents, parsers={**PARSERS, "pdf": PDF_PARSERS[self.pdf]})
 
 

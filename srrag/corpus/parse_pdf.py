@@ -361,7 +361,7 @@ def _docling() -> tuple[Any, Any, Any]:
         stream = importlib.import_module("docling.datamodel.base_models")
         errors = importlib.import_module("docling.exceptions")
     except ModuleNotFoundError as error:
-        raise Unparsable("missing_extra_pdf", "pip install srrag[pdf]") from error
+        raise Unparsable("missing_extra_pdf", "pip install 'srrag[pdf]'") from error
     pdf = stream.InputFormat.PDF
     return (
         converter.DocumentConverter(allowed_formats=[pdf]),

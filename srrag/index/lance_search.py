@@ -27,7 +27,7 @@ NOTHING: Ranked = (pa.array([], pa.string()), np.zeros(0, np.float32))
 def lancedb() -> Any:
     """The package; raises ValueError that says how to install it."""
     if importlib.util.find_spec("lancedb") is None:
-        raise ValueError("index=lancedb: pip install srrag[lancedb]")
+        raise ValueError("index=lancedb needs: pip install 'srrag[lancedb]'")
     os.environ.setdefault("LANCE_LOG", "error")  # lancedb warns about each new table
     return importlib.import_module("lancedb")
 

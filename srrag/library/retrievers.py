@@ -5,9 +5,11 @@ The classes are created on demand, because their bases belong to the other packa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from srrag.core.errors import UsageError
 from srrag.library.root import Root
 from srrag.retrieve.passages import FoundPassage
 from srrag.runner.pipeline_run import DEFAULT
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever as LlamaIndexRetriever
 
 
+@contextmanager
+def _needed(extra: str) -> Iterator[None]:
+    """Name the extra that an import lacks."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"a retriever of {extra} needs: pip install 'srrag[{extra}]'") from error
+
+
 def langchain_retriever(
     root: Root, *, k: int = 10, pipeline: str = DEFAULT, overrides: Iterable[str] = ()
 ) -> LangChainRetriever:
@@ -24,10 +35,11 @@ def langchain_retriever(
 
     `page_content` is the window's text, as its paper has it, and the metadata hold what a citation
     needs: grade, title, source_id, pmid, year, section, score, rank, and `status`, which says that
-    a paper is retracted, superseded or doubted.
+    a paper is retracted, superseded or doubted. Raises UsageError where LangChain is not installed.
     """
-    from langchain_core.documents import Document
-    from langchain_core.retrievers import BaseRetriever
+    with _needed("langchain"):
+        from langchain_core.documents import Document
+        from langchain_core.retrievers import BaseRetriever
 
     chosen: dict[str, Any] = {"k": k, "pipeline": pipeline, "overrides": tuple(overrides)}
 
@@ -47,10 +59,11 @@ def llama_index_retriever(
     """Make a LlamaIndex retriever of the `k` best windows of a root for a query.
 
     A node's id is the window's, its text the window's, and its metadata hold what a citation needs,
-    `status` among it.
+    `status` among it. Raises UsageError where LlamaIndex is not installed.
     """
-    from llama_index.core.base.base_retriever import BaseRetriever
-    from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+    with _needed("llamaindex"):
+        from llama_index.core.base.base_retriever import BaseRetriever
+        from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
     chosen: dict[str, Any] = {"k": k, "pipeline": pipeline, "overrides": tuple(overrides)}
 

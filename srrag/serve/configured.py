@@ -15,6 +15,7 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.serve.api_keys import read_keys
 from srrag.serve.settings import Deployment, Limits, ServeSettings
+from srrag.serve.telemetry.tracing import traces_to
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
@@ -37,6 +38,7 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
         if len(keys) > 1 and not config["profile"]["threads"]:
             # Arithmetic on all cores waits for the one that another key's request keeps busy.
             at = replace(at, threads=max(1, at.threads // 2))
+        traces_to(config["traces"]).close()  # what it needs is said before Ray has started
         return ServeSettings(
             root=Path(config["root"]).expanduser().resolve(),
             pipelines=pipelines,

@@ -203,11 +203,12 @@ def planned(evidence: Sequence[Row]) -> set[str]:
     """The pieces of evidence, by id, whose papers only plan a study; a guideline is none."""
     texts: dict[str, list[str]] = {}
     for item in evidence:
-        texts.setdefault(_paper(item), []).append(item["text"])
+        texts.setdefault(_paper(item) or item["evidence_id"], []).append(item["text"])
     return {
         item["evidence_id"]
         for item in evidence
-        if item["grade"] != "A" and has_no_results(item["title"], "\n".join(texts[_paper(item)]))
+        if item["grade"] != "A"
+        and has_no_results(item["title"], "\n".join(texts[_paper(item) or item["evidence_id"]]))
     }
 
 

@@ -85,8 +85,17 @@ def _missing(extract: Extract, passages: Sequence[Passage]) -> str:
         told.append(f"What could be quoted holds no word of “{extract.unnamed}”.")
     if words := [word for word in extract.absent if len(word) > MIN_ABSENT_CHARS]:
         told.append(f"Nowhere in the evidence: {', '.join(words)}.")
-    told += [f"It plans a study and tells no result: “{title}”." for title in plans]
+    told += [f"It plans a study and tells no result: “{title}”." for title in plans if title]
     return " ".join(told) or "Nothing in the evidence speaks of the question."
+
+
+def _planned_note(evidence: Sequence[Row], nearest: str) -> str:
+    """Say that the nearest paper, by its title or the start of it, only plans a study."""
+    begins, plans = nearest.removesuffix(" …"), planned(evidence)
+    titles = [item["title"] for item in evidence if item["evidence_id"] in plans]
+    if not begins or not any(title.startswith(begins) for title in titles):
+        return ""
+    return " That paper plans a study and tells no result."
 
 
 def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[CitedSentence]:
@@ -309,7 +318,7 @@ class ComposeAnswer(LLMStep):
         gate = question[self.gate]
         cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
         if self._misses(question, cited):
-            note = abstention_note(gate, cited)
+            note = f"{abstention_note(gate, cited)}{_planned_note(evidence, gate['nearest'])}"
             return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
         notes = (
             typo_note(question["text"], question["evidence"]), lack_note(gate),

@@ -112,4 +112,4 @@ def traces_to(endpoint: str | None) -> Traces:
     try:
         return Collector(endpoint)
     except ImportError as error:
-        raise ValueError(f"traces: {error.name} is not installed (extra: traces)") from error
+        raise ValueError("traces=… needs: pip install 'srrag[traces]'") from error

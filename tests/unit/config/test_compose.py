@@ -239,3 +239,8 @@ def test_a_wrong_option_names_those_that_there_are() -> None:
         UsageError, match=r"'index/lance'; did you mean lancedb\? There is lancedb, own$"
     ):
         configure("build", ["root=/r", "index=lance"])
+
+
+def test_a_key_that_another_one_needs_is_named_where_it_is_missing() -> None:
+    with pytest.raises(UsageError, match=r"^root=… is needed; srrag organize --help says more$"):
+        configure("organize", ["graph.path=g.json"])

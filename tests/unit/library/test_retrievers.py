@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import srrag
+from srrag.core.errors import UsageError
 from srrag.library.root import Root
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
@@ -50,3 +52,19 @@ def test_llama_index_gets_nodes_with_scores(root: Root) -> None:
     assert [each.text for each in found] == [each.text for each in expected]
     assert [each.score for each in found] == [each.score for each in expected]
     assert set(found[0].metadata) == CITED
+
+
+@pytest.mark.parametrize("extra", ["langchain", "llamaindex"])
+def test_a_retriever_names_the_extra_that_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, root: Root, extra: str
+) -> None:
+    from srrag.library import retrievers
+
+    for name in ("langchain_core.documents", "llama_index.core.base.base_retriever"):
+        monkeypatch.setitem(sys.modules, name, None)
+    make = {
+        "langchain": retrievers.langchain_retriever,
+        "llamaindex": retrievers.llama_index_retriever,
+    }[extra]
+    with pytest.raises(UsageError, match=rf"pip install 'srrag\[{extra}\]'"):
+        make(root)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,11 @@ def test_with_several_keys_arithmetic_leaves_cores_to_others(
         (keys := tmp_path / "keys").write_text("".join(map(line.format, names)), "utf-8")
         told = settings(sample_root, f"api_keys={keys}", f"profile.threads={given}")
         assert told.at.threads == threads
+
+
+def test_what_traces_need_is_said_before_anything_starts(
+    sample_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(UsageError, match=r"traces=… needs: pip install 'srrag\[traces\]'"):
+        settings(sample_root, "traces=http://127.0.0.1:9/v1/traces")

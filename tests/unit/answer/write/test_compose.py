@@ -382,6 +382,27 @@ def test_rules_abstain_where_what_they_would_quote_lacks_much_of_the_question(
     )
 
 
+def test_rules_say_that_the_nearest_paper_only_plans_a_study() -> None:
+    plan, brace = evidence("Balance training reduces sprains. It will be compared.", OTHER)
+    plan |= {"title": "Balance training against sprains of the ankle: a study protocol"}
+    brace |= {"title": "Braces"}
+    gate = GATE | {
+        "lacks": [{"evidence_id": "e2", "words": ["balance"]}],
+        "shares": [{"word": "balance", "share": 0.5}, {"word": "ankle", "share": 0.5}],
+        "near": ["balance"], "nearest": "Balance training against sprains …",
+    }  # fmt: skip
+    step = ComposeAnswer(gate="gate")
+
+    def missing(*items: dict[str, Any]) -> str:
+        batch = questions((QUESTION, [*items]))
+        batch = batch.append_column("gate", pa.array([gate], ANSWERABLE))
+        return str(step.open(Place())(batch)["missing"].to_pylist()[0])
+
+    assert missing(plan, brace).endswith("That paper plans a study and tells no result.")
+    done = plan | {"text": "Balance training reduces sprains (p = 0.01)."}
+    assert "plans a study" not in missing(done, brace)
+
+
 def test_an_open_gate_adds_its_note_to_the_answer() -> None:
     prompts, row = judged({}, FINDING)
     assert len(prompts) == 1 and row["answer"].startswith(FINDING) and row["state"] == "answered"
