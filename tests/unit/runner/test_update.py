@@ -23,7 +23,6 @@ from srrag.runner import relation_builds as module
 from srrag.runner.build import BuildJob
 from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, manifest_of, version_of
-from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.index.tables import row
@@ -130,18 +129,6 @@ GOES_ON = DetectCommunities(max_drift=1.0)
 def manifest(root: Path, stage: str) -> dict[str, Any]:
     found: dict[str, Any] = read_json(Store(root).artifacts("default")[stage] / "manifest.json")
     return found
-
-
-def test_an_update_names_the_version_that_it_goes_on_from(tmp_path: Path) -> None:
-    root = tmp_path / "grown"
-    build(root, DOCUMENTS[:2], GOES_ON)
-    assert manifest(root, "communities")["former"] is None
-    before = version_of(Store(root).artifacts("default")["communities"])
-    build(root, DOCUMENTS, GOES_ON)
-    assert manifest(root, "communities")["former"] == before
-    assert manifest(root, "entities")["former"] is None, "they equal those of a build from nothing"
-    assert build(root, DOCUMENTS, GOES_ON)["reused"]["communities"] == 1
-    assert verify(Store(root), "default")["problems"] == []
 
 
 def test_while_documents_are_forgotten_no_version_before_has_a_part(tmp_path: Path) -> None:
@@ -271,14 +258,6 @@ def test_only_what_remembers_ignores_its_past_without_update(
     build(built, DOCUMENTS[1:], GOES_ON, update=False)
     assert manifest(built, "communities")["former"] is None
     assert updated == ["MergeEntities"] * 2 + ["DetectCommunities"]
-
-
-def test_while_documents_are_forgotten_what_remembers_starts_from_nothing(built: Path) -> None:
-    whole = whole_of(built)
-    entities, communities = (stage_of(whole, name) for name in ("entities", "communities"))
-    assert not whole._from_nothing(entities) and not whole._from_nothing(communities)
-    (built / "forgetting.json").write_text("{}")
-    assert not whole._from_nothing(entities) and whole._from_nothing(communities)
 
 
 def test_a_version_that_other_settings_made_is_not_gone_on_from(built: Path) -> None:
