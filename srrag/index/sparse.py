@@ -34,7 +34,7 @@ from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
 from srrag.storage.atomic_write import commit, commit_json, link_or_copy
 from srrag.storage.mapped_table import MappedTable, map_table
-from srrag.storage.shards import IndexShard, shards_or_none, write_shards
+from srrag.storage.shards import IndexShard, read_shards, write_shards
 
 _ANALYZER = "srrag_english"
 _HEAP_BYTES = 256_000_000
@@ -221,13 +221,13 @@ class SparseIndex(WordIndex):
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._searcher = self._index.searcher()
         self._schema = _schema(self._titled)
-        shards = shards_or_none(folder)
-        tables = [map_table(folder / (shard.file(_IDS) if shard else _IDS)) for shard in shards]
+        shards = read_shards(folder)
+        tables = [map_table(folder / shard.file(_IDS)) for shard in shards]
         self._ids = MappedTable(pa.concat_tables([_no_ids(), *tables]))
-        self._base = np.zeros(1 + max((shard.number for shard in shards if shard), default=0), int)
+        self._base = np.zeros(1 + max((shard.number for shard in shards), default=0), int)
         start = 0
         for shard, table in zip(shards, tables, strict=True):
-            self._base[shard.number if shard else 0] = start
+            self._base[shard.number] = start
             start += len(table)
 
     def __len__(self) -> int:

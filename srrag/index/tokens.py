@@ -35,7 +35,7 @@ from srrag.storage.atomic_write import link_or_copy, write_parquet
 from srrag.storage.mapped_table import Lookup, write_lookup
 from srrag.storage.mirror import fetch
 from srrag.storage.read_live import read_live
-from srrag.storage.shards import IndexShard, shards_or_none, write_shards
+from srrag.storage.shards import IndexShard, read_shards, write_shards
 
 _FILES = (
     "places.npy", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",
@@ -214,30 +214,21 @@ def _titled(table: pa.Table, part: _Part, weight: float) -> pa.Table:
 
 
 class _TokenShard:
-    """The mapped files of a shard; windows without a token take any dimension.
+    """The mapped files of a shard; windows without a token take any dimension."""
 
-    The version before this one joined all token vectors in `tokens.i8`, which counts as a part.
-    """
-
-    def __init__(self, folder: Path, shard: IndexShard | None) -> None:
+    def __init__(self, folder: Path, shard: IndexShard) -> None:
         def at(name: str) -> Path:
-            return folder / (shard.file(name) if shard else name)
+            return folder / shard.file(name)
 
-        joined = at("tokens.i8")
-        self.joined = joined.exists()
-        names = shard.parts if shard and not self.joined else ()
-        self.parts = [folder / _linked_name(name) for name in names] or [joined]
+        self.parts = [folder / _linked_name(name) for name in shard.parts]
         self.dimension, self.width = np.load(at("dimensions.npy")).tolist()
         self.offsets: npt.NDArray[np.int64] = np.asarray(np.load(at("offsets.npy"), mmap_mode="r"))
-        if not self.joined:
-            self._places = np.asarray(np.load(at("places.npy"), mmap_mode="r"))
+        self._places = np.asarray(np.load(at("places.npy"), mmap_mode="r"))
         self.scales = _mapped(at("scales.f2"), np.float16, (int(self.offsets[-1]),))
         self.vectors = _mapped(at("vectors.f4"), np.float32, (len(self.offsets) - 1, self.width))
 
     def places(self, rows: npt.NDArray[np.int64]) -> list[tuple[Path, int]]:
         """The file of each row's token vectors, and the byte at which they begin."""
-        if self.joined:
-            return [(self.parts[0], at) for at in (self.offsets[rows] * self.dimension).tolist()]
         return [(self.parts[part], at) for part, at in self._places[rows].tolist()]
 
 
@@ -297,7 +288,7 @@ class TokenIndex:
 
     def __init__(self, folder: Path) -> None:
         """Map the files; a part is mapped when one of its windows is asked for."""
-        self._shards = [_TokenShard(folder, shard) for shard in shards_or_none(folder)]
+        self._shards = [_TokenShard(folder, shard) for shard in read_shards(folder)]
         self._rows = Lookup.of(folder, "units")
         self._part = lru_cache(_MOST_MAPPED)(_bytes_of)
         told = [shard for shard in self._shards if len(shard.scales)] or self._shards

@@ -120,7 +120,7 @@ class Lookup:
 
     @classmethod
     def of(cls, folder: Path, name: str) -> Lookup:
-        """Map the lookups of an index, of one file or in shards."""
+        """Map the lookups of an index in shards."""
         return cls(folder, *stems(folder, name))
 
     def __len__(self) -> int:

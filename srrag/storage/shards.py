@@ -45,12 +45,5 @@ def write_shards(shards: Sequence[IndexShard], out: Path) -> None:
 
 
 def stems(folder: Path, name: str) -> list[str]:
-    """The stems of the files of this name, by shard; the name itself where there are no shards."""
-    if not (folder / SHARDS).exists():
-        return [name]
+    """The stems of the files of this name, by shard."""
     return [shard.file(name) for shard in read_shards(folder)]
-
-
-def shards_or_none(folder: Path) -> list[IndexShard | None]:
-    """The shards of an index; [None] where it is not in shards."""
-    return [*read_shards(folder)] if (folder / SHARDS).exists() else [None]

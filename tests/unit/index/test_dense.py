@@ -73,23 +73,6 @@ def test_flat_is_the_exact_search(tmp_path: Path) -> None:
         np.testing.assert_allclose(score, scores[place][order], atol=1e-6)
 
 
-@pytest.mark.parametrize("shard_rows", [1, 50, 150])
-def test_several_shards_are_one(tmp_path: Path, shard_rows: int) -> None:
-    matrix, queries = unit_rows(200), unit_rows(4, seed=2)
-    ids = [hashed(n) for n in range(200)]
-    paths = [
-        vectors(ids[start : start + 40], matrix[start : start + 40], tmp_path / f"{start}.parquet")
-        for start in range(0, 200, 40)
-    ]
-    one, _ = built(tmp_path / "one", paths)
-    many, figures = built(tmp_path / "many", paths, shard_rows=shard_rows)
-    assert figures["shards"] == {1: 5, 50: 3, 150: 2}[shard_rows]
-    left, right = one.search(queries, 25), many.search(queries, 25)
-    assert names(left) == names(right)
-    for (_, a), (_, b) in zip(left, right, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
-
-
 def test_inverted_lists_above_the_flat_size_report_their_recall(tmp_path: Path) -> None:
     """Twenty tight clouds of points: what is near lies in the lists that are probed."""
     centres = unit_rows(20, dimension=32, seed=3)

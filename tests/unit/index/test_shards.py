@@ -131,26 +131,6 @@ def test_an_update_links_the_shards_that_stand(
     assert asked(build, new, ids) == asked(build, built(build, now, tmp_path / "once"), ids)
 
 
-@pytest.mark.parametrize("name", BUILDS)
-def test_a_folder_without_shards_is_read(
-    name: str, parts: dict[str, list[Path]], tmp_path: Path
-) -> None:
-    """So the version before this one wrote it."""
-    build = BUILDS[name]
-    folder = built(build, parts, tmp_path / "one")
-    ids = [hashed((p, 4)) for p in range(6)]
-    expected = asked(build, folder, ids)
-    if name == "tokens":  # it joined the vectors of all parts
-        every = [hashed((p, n)) for p in range(6) for n in range(PART_ROWS)]
-        TokenIndex(folder).take(every)[0].tofile(folder / "tokens-00000.i8")
-        for path in (folder / "places-00000.npy", *folder.glob("tokens-part-*")):
-            path.unlink()
-    (folder / "shards.json").unlink()
-    for path in folder.glob("*-00000.*"):
-        path.rename(path.with_name(path.name.replace("-00000", "")))
-    assert asked(build, folder, ids) == expected
-
-
 def test_an_id_in_two_shards_is_refused(parts: dict[str, list[Path]], tmp_path: Path) -> None:
     twice = tmp_path / "vectors" / "part-9.parquet"
     vectors([hashed((0, 0))], np.ones((1, 3)), twice)
