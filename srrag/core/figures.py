@@ -38,14 +38,6 @@ class Figure(pydantic.BaseModel):
     left_out: int = 0
     better: Literal["higher", "lower", "neither"] = "higher"
 
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _count(cls, given: Any) -> Any:
-        """Take `questions` for `n`, its name in results of older versions."""
-        if isinstance(given, dict) and "questions" in given:
-            return {"n" if key == "questions" else key: each for key, each in given.items()}
-        return given
-
     @pydantic.model_validator(mode="after")
     def _is_whole(self) -> Figure:
         if self.value is None and not self.reason:

@@ -72,21 +72,19 @@ def rejects_path(store: Store, build: str) -> Path:
     return store.pointer_path(build).with_suffix(".rejects.parquet")
 
 
-def rejects_of(
-    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str], checked: bool = True
-) -> pa.Table:
+def rejects_of(store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str]) -> pa.Table:
     """Return the rejects of parts in stages, each stage given by (name, fingerprint)."""
-    return pa.concat_tables([REJECTS.empty_table(), *_rejects(store, stages, parts, checked)])
+    return pa.concat_tables([REJECTS.empty_table(), *_rejects(store, stages, parts)])
 
 
 def _rejects(
-    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str], checked: bool
+    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str]
 ) -> Iterator[pa.Table]:
     for name, fingerprint in stages:
         for receipt in store.receipts(name, fingerprint, parts):
             if not receipt.rejected:
                 continue
-            table = store.read_part(name, fingerprint, receipt.part, checked=checked)
+            table = store.read_part(name, fingerprint, receipt.part)
             rows = table.filter(pc.is_valid(table["reject"]))
             rejects = rows["reject"].combine_chunks()
             # Columns that identify a row: its id, and its file or document.

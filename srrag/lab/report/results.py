@@ -265,19 +265,11 @@ def read_results(folder: Path) -> Results:
         raise ValueError(f"{path}: {error}") from error
     for name in dict.fromkeys((SCORES, KNOWN, *file.files)):
         _check_file(folder, name, file.files.get(name))
-    tables = [_told_apart(_read_parquet(folder / name)) for name in (SCORES, KNOWN)]
+    tables = [_read_parquet(folder / name) for name in (SCORES, KNOWN)]
     try:
         return Results(folder, file.rows, conform(tables[0], QUESTIONS), conform(tables[1], GOLD))
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
-
-
-def _told_apart(table: pa.Table) -> pa.Table:
-    """Add the strata that earlier versions lacked, without any question."""
-    for name in STRATA:
-        if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(table.num_rows, _STRING))
-    return table
 
 
 def _check_file(folder: Path, name: str, sha256: str | None) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import ValidationError
 
 from jobs import JOBS
 from srrag.core.figures import NEEDED, Figure, measured, printed, schema, unmeasured
@@ -25,12 +24,6 @@ def test_a_figure_is_rounded_and_printed() -> None:
     assert printed(unmeasured("no gold")).split() == ["–", "no", "gold"]
     assert Figure(**FIGURE).stated() == FIGURE
     assert Figure(**unmeasured("no gold")).stated() == unmeasured("no gold")
-
-
-def test_older_results_counted_questions() -> None:
-    assert Figure(value=0.5, questions=2).n == 2  # type: ignore[call-arg]
-    with pytest.raises(ValidationError, match="no reason why"):
-        Figure(value=None)
 
 
 @pytest.mark.parametrize("job", JOBS)

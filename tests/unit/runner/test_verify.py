@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -252,7 +251,7 @@ def test_a_raw_row_of_another_name_than_its_content_is_named(tmp_path: Path) -> 
         assert any(each.startswith("raw: ") and each.endswith(says) for each in problems), problems
 
 
-def test_rejects_are_held_against_the_pointer_or_the_parts(tmp_path: Path) -> None:
+def test_rejects_are_held_against_the_pointer(tmp_path: Path) -> None:
     def gone(store: Store, at: dict[str, Any]) -> None:
         (store.root / "builds" / "default.rejects.parquet").unlink()
 
@@ -263,27 +262,6 @@ def test_rejects_are_held_against_the_pointer_or_the_parts(tmp_path: Path) -> No
 
     (problem,) = broken(tmp_path / "other", other)
     assert problem.endswith("rejects.parquet is not what the pointer names (sha256 differs)")
-
-    def old(store: Store, at: dict[str, Any]) -> None:
-        del at["rejects"]
-
-    assert broken(tmp_path / "old", old) == [], "an older version wrote no hash"
-
-    def cut(store: Store, at: dict[str, Any]) -> None:
-        del at["rejects"]
-        (store.root / "builds" / "default.rejects.parquet").write_bytes(b"PAR1")
-
-    (problem,) = broken(tmp_path / "cut", cut)
-    assert problem.endswith("does not hold the rejects of the parts")
-
-
-def test_rejects_of_an_older_version_are_not_blamed_for_a_part(tmp_path: Path) -> None:
-    def change(store: Store, at: dict[str, Any]) -> None:
-        del at["rejects"]
-        rewritten("triples", store, at, sha256="0" * 64, rejected=1)
-        os.utime(store.part_path(*of("triples", store, at)), (0, 0))  # another file than was made
-
-    assert not [each for each in broken(tmp_path, change) if "rejects" in each]
 
 
 def test_an_unfinished_forgetting_is_named(tmp_path: Path) -> None:

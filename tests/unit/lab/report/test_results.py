@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from srrag.core.figures import Figure
-from srrag.core.ids import file_sha256
 from srrag.lab.report.results import read_results, scored, stated, write_results
 from srrag.lab.report.row import Row
-from srrag.storage.atomic_write import read_json, write_parquet
+from srrag.storage.atomic_write import read_json
 from tests.unit.lab.report.toy_results import (
     toy_answers,
     toy_gold,
@@ -42,16 +40,6 @@ def test_questions_know_their_strata_and_why_they_have_no_value(tmp_path: Path) 
     assert rows[0]["value"] == 1.0 and rows[0]["weight"] == 1.0 and rows[0]["certainty"]
     assert rows[2]["value"] is None and rows[2]["reason"] == "no statement"
     assert rows[2]["grade"] is None
-
-
-def test_results_of_before_there_were_subsets_are_read(tmp_path: Path) -> None:
-    folder = write_toy(tmp_path)
-    for name in ("questions.parquet", "gold.parquet"):
-        write_parquet(pq.read_table(folder / name).drop_columns(["subset"]), folder / name)
-    files = {name: file_sha256(folder / name) for name in ("questions.parquet", "gold.parquet")}
-    edit(lambda stated: stated["files"].update(files))(folder)
-    results = read_results(folder)
-    assert set(results.gold["subset"].to_pylist()) == {None} and results.gold.equals(toy_gold())
 
 
 def test_pooled_values_add_up_to_the_metric() -> None:

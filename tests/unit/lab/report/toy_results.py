@@ -56,7 +56,7 @@ def toy_rows() -> list[Row]:
             failures=(Failure(query_id="q2", stage="ComposeAnswer", reason="timeout"),),
             tokens_in=1200, tokens_out=340, calls=3, usd=0.0123,
             metrics={
-                "coverage": Figure(value=0.9, low=0.8, high=1.0, questions=2, failed=1),
+                "coverage": Figure(value=0.9, low=0.8, high=1.0, n=2, failed=1),
                 "nuggets": none,
             },
             difference={
