@@ -24,9 +24,10 @@ REVISES = (
 """The columns of an answer that checks revise."""
 
 VERDICTS = {
-    "full": "if what it cites says all of this, in whatever words, or more than this: what is left "
-    "out is a fault only where it changes the meaning, as a subgroup does that stands for all. "
-    "Plain conclusions count: a number rounded or converted, a sum or difference of people, a "
+    "full": "if the papers that it cites say all of this, in whatever words, also in sentences of "
+    "theirs that it does not cite, or more than this: what is left out is a fault only where it "
+    "changes the meaning, as a subgroup does that stands for all. "
+    "Plain conclusions count: a number rounded or converted, a sum or difference, a "
     "count of the papers cited, what the answer remarks of them if it is so "
     '("no size is given", "it is a protocol", "the conclusion '
     'goes beyond the figures"). What the authors conclude is stated if the sentence says it as '
@@ -218,7 +219,10 @@ def correction(
     new = {**sentence, "text": text, "evidence_ids": ids, "places": places}
     sources = sources_of(new, papers, row["text"])
     lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
-    same = folded(text) == folded(sentence["text"]) and ids == sentence["evidence_ids"]
+    same = folded(text) == folded(sentence["text"]) and (ids, places) == (
+        sentence["evidence_ids"],
+        sentence["places"],
+    )
     return None if same or lost or veto(text, whole_papers(new, row)) else new
 
 

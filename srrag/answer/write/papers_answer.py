@@ -21,11 +21,11 @@ KINDS = {
 STATES = {
     "answered": 'if results or recommendations tell what was asked, whichever way: "no '
     'difference", "equivalent" and one small trial tell it too',
-    "partly": "if they tell only a part of it, or it only for people of another age, stage or "
-    "setting, at another time, by laboratory markers where the question is of patients, or by a "
-    "study without a control group",
-    "not": "if none bears on it, or none has the comparator that it names: plans, methods and "
-    "background tell nothing, and neither does an outcome that was measured and is not reported",
+    "partly": "if they tell only a part of it, or it only in another setting or stage, by "
+    "laboratory markers where the question is of patients, or by a study without a control group",
+    "not": "if none bears on it, or none has the comparator, the time or people of the age that it "
+    "names: plans, methods and background tell nothing, and neither does an outcome that was "
+    "measured and is not reported",
 }
 VERDICTS = {
     "yes": "",
@@ -127,8 +127,8 @@ class _Told(Answer):
             4,
             "the first sentence answers the question as it was asked, in at most 30 words, the "
             "asker's own: which way, how far it goes and of whom, one of yes or no in a word "
-            '("In one small trial yes: ...", "Not shown: ..."). With the state "partly" it begins '
-            'with what is not told ("No trial followed people for a year; at 8 weeks ..."). Those '
+            '("In one small trial yes: ...", "Not shown: ..."). With the state "partly" it says '
+            'too what is not told ("Of pain yes: ...; no trial tells of walking"). Those '
             "behind it give the sizes of the outcome that was asked for, with treatment, "
             "comparator, time, the people of each group, counts, interval or p where they are "
             "given; where several treatments or studies answer, a sentence each",
