@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from srrag.answer.select.sentence_numbers import CitedText, cited, cited_papers, sources_of
-from srrag.answer.support.vetoes import UNKNOWN, folded, intrusion, veto
+from srrag.answer.support.vetoes import folded, intrusion, veto
 from srrag.answer.write.cited import PARTIAL, answer_text
 from srrag.core.rows import Row
 from srrag.core.schema import NO_CHOICE
@@ -181,16 +181,11 @@ def settle(
     papers: Mapping[str, CitedText],
     row: Row,
 ) -> Settled:
-    """Decide on a sentence by its check, None where there is none, and by what `veto` finds.
-
-    A check that finds all of it in the papers knows that a nosebleed is a nasal bleeding: a word
-    that is UNKNOWN stands then.
-    """
+    """Decide on a sentence by its check, None where there is none, and by what `veto` finds."""
     sources = whole_papers(sentence, row)
-    fault = veto(sentence["text"], sources)
+    full = found is not None and found.verdict == "full"
+    fault = veto(sentence["text"], sources, checked=full)
     reason = ""
-    if found is not None and found.verdict == "full" and fault == UNKNOWN:
-        fault = ""
     if found is not None and found.verdict != "full":
         fault = fault or found.verdict
         reason = "" if intrusion(found.reason, sources) else plain(found.reason)

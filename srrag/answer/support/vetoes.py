@@ -25,8 +25,8 @@ from srrag.reading.people import LOOSE
 from srrag.reading.prose import cut_sentences
 from srrag.reading.tagger import treatment_weight
 
-KINDS = LINK, READER, ORDER, DOSE, ADVICE, NAME, UNKNOWN, APART = (
-    "link", "reader", "order", "dose", "advice", "name", "unknown", "apart",
+KINDS = LINK, READER, ORDER, DOSE, ADVICE, NAME, APART = (
+    "link", "reader", "order", "dose", "advice", "name", "apart",
 )  # fmt: skip
 
 _CONTACT = re.compile(
@@ -56,6 +56,8 @@ _ADVISES = re.compile(
 )
 _BEARS_ADVICE = re.compile(r"\b(?:need|needs|needed|(?:guideline|prescri|warrant)\w*)\b", re.I)
 _BIDS = re.compile(r"(?:please|always|never|don['’]t|do not)\b", re.IGNORECASE)
+_LABEL = re.compile(r"[^.:]{1,80}: ")
+"""The name of an outcome: what follows is told of it."""
 _LEAD = re.compile(
     r"(?:(?:if|when|whenever|unless|once|while|before|after|for|to) (?:[\w-]{1,30} ){0,5}"
     r"[\w-]{1,30}, )?(?:\w{2,20}ly )?",
@@ -83,27 +85,28 @@ _MIN_APART = 4
 """Telling words that a text has at least, if none of them is its sources'."""
 
 
-def veto(text: str, sources: Sequence[str]) -> str:
+def veto(text: str, sources: Sequence[str], checked: bool = False) -> str:
     """Why a text is held back as a statement, "" if it may stand.
 
     `sources` are the question, then what is cited. What `intrusion` finds comes first. DOSE is a
     quantity of a drug that no source holds in any unit, ADVICE recommends or orders where no source
-    gives advice, NAME holds the name of a treatment that is in no source, UNKNOWN a word that is in
-    none, not an everyday one, and is somebody's name or unknown to medical texts. APART shares no
-    telling word with what is cited.
+    gives advice, NAME holds a word that is in no source, not an everyday one, and is somebody's
+    name, unknown to medical texts or that of a treatment. APART shares no telling word with what is
+    cited. Of a text that a model `checked`, and found in the sources whole, only intrusions and
+    treatments are held back: words alone held back 17 of 680 such sentences, all of them true.
     """
     if found := intrusion(text, sources):
         return found
     told = [_without_orders(source) for source in sources]
     known = [source for source in told if _UNIT.search(source)]
-    if any(_lost(quantity[1], known) for quantity in _QUANTITY.finditer(text)):
+    if not checked and any(_lost(each[1], known) for each in _QUANTITY.finditer(text)):
         return DOSE
     read = (f"{told[0]} {text}", " ".join(told[1:]))
     if not {*map(guess_language, read)} <= {"English", ""}:
         return ""
-    if _advice(text, told):
+    if not checked and _advice(text, told):
         return ADVICE
-    return _apart(text, told)
+    return _apart(text, told, checked)
 
 
 def intrusion(text: str, sources: Sequence[str]) -> str:
@@ -121,29 +124,27 @@ def intrusion(text: str, sources: Sequence[str]) -> str:
     return ORDER if speaks_to_a_model(text) or _ordered(text, sources) else ""
 
 
-def _apart(text: str, told: Sequence[str]) -> str:
-    """NAME, UNKNOWN, APART or "", by the words of a text that the sources hold."""
+def _apart(text: str, told: Sequence[str], checked: bool) -> str:
+    """NAME, APART or "", by the words of a text that the sources hold."""
     sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
     found = held(text, sources, packaged_model().frequencies)
     lost = ~found.inside.any(axis=0)
     whole = folded(" ".join(told))
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
-    strange = False
     for word, weight in zip(found.words, found.weights * lost, strict=True):
         everyday = _tokens(_denied(word.lower())) == 1 and word not in proper
         control = lexicon("control").search(word)
         if everyday or control or not LOOSE.isdisjoint(terms(word)):
             continue
-        if weight >= TELLING and treatment_weight(word) >= 1:
-            return NAME
-        apart = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
+        treats = weight >= TELLING and treatment_weight(word) >= 1
+        strange = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
         unknown = weight >= _UNKNOWN and word not in proper and _is_name(word)
-        strange = strange or bool(apart or unknown)
-    if strange:
-        return UNKNOWN
+        if treats or (not checked and (strange or unknown)):
+            return NAME
     telling = found.weights >= TELLING
     shared = telling & found.inside[1:].any(axis=0)
-    return APART if telling.sum() >= _MIN_APART and not shared.any() else ""
+    apart = telling.sum() >= _MIN_APART and not shared.any()
+    return APART if apart and not checked else ""
 
 
 def _denied(word: str) -> str:
@@ -210,9 +211,14 @@ def _advice(text: str, told: Sequence[str]) -> bool:
 
 
 def _orders(sentence: str) -> bool:
-    """Whether a sentence is an order: it begins by a verb, and no verb in it has a subject."""
+    """Whether a sentence is an order: it begins by a verb, and no verb in it has a subject.
+
+    A line on an outcome, behind its name, is none.
+    """
     if _BIDS.match(sentence):
         return True
+    if _LABEL.match(sentence):
+        return False
     lead = _LEAD.match(sentence)
     said = _CONDITION.split(sentence[lead.end() if lead else 0 :])[0]
     first, *rest = _WORD.findall(said.lower()) or [""]

@@ -271,14 +271,14 @@ def test_a_contact_is_held_back_whatever_the_model_says(completion: Completion) 
 
 
 @pytest.mark.parametrize(("verdict", "kept"), [("full", 1), ("partial", 0), ("", 0)])
-def test_a_word_that_no_text_knows_stands_if_its_sentence_was_found_in_the_papers(
+def test_a_strange_word_stands_if_its_sentence_was_found_in_the_papers(
     verdict: str, kept: int
 ) -> None:
     said = "Adults with fasciopathia plantaris had a lower index at 3 months."
     check = reply({"verdict": verdict}) if verdict else read("no json", CheckedAnswer)
     row = parsed(answered(sentence_row(said, ["e1"])), check)
     assert len(row["sentences"]) == kept
-    assert [each["fault"] for each in row["unsupported"]] == ["unknown"] * (1 - kept)
+    assert [each["fault"] for each in row["unsupported"]] == ["name"] * (1 - kept)
 
 
 def test_rules_have_nothing_to_check() -> None:

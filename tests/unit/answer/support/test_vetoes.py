@@ -8,7 +8,6 @@ from srrag.answer.support.vetoes import (
     NAME,
     ORDER,
     READER,
-    UNKNOWN,
     intrusion,
     veto,
 )
@@ -79,8 +78,8 @@ PAPER = (
         ("Pain relief was better with ibuprofen.", ""),
         ("Mean pain fell with ibuprofen.", ""),
         ("Bracing or care as usual made no difference.", ""),
-        ("Tramadol reduced the knee pain.", UNKNOWN),
-        ("Knee pain fell most with the brace sold by Acme.", UNKNOWN),
+        ("Tramadol reduced the knee pain.", NAME),
+        ("Knee pain fell most with the brace sold by Acme.", NAME),
         ("Knee pain fell after meniscectomy.", NAME),
         ("Knee pain fell after arthroscopy.", ""),
         ("Asthma attacks shortened sleep.", APART),
