@@ -9,7 +9,7 @@ from pydantic import Field
 
 from srrag.answer.select.sentence_numbers import CitedText, cited, cited_papers, sources_of
 from srrag.answer.support.vetoes import folded, intrusion, veto
-from srrag.answer.write.cited import PARTIAL, answer_text
+from srrag.answer.write.cited import answer_text
 from srrag.core.rows import Row
 from srrag.core.schema import NO_CHOICE
 from srrag.llm.completion import Answer
@@ -127,11 +127,10 @@ def _revised(row: Row, kept: list[Row], lead: Settled | None) -> Row:
     closed = row["state"] == "not" or not told
     head = [LOST_LEAD] if fell and not closed else []
     numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], 1)}
-    tail = [PARTIAL] if row["answer"].endswith(PARTIAL) and not (head or closed) else []
     body = answer_text(kept, numbers, "not" if closed else "")
     because = f"{LOST_LEAD} {lead.reason}".strip() if lead and fell else ""
     return {
-        "answer": "\n\n".join([*head, body, *tail]),
+        "answer": "\n\n".join([*head, body]),
         "sentences": kept,
         "state": "not" if closed else "partly" if fell else row["state"],
         "verdict": "" if fell or turned else row["verdict"],

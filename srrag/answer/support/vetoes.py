@@ -137,7 +137,9 @@ def _apart(text: str, told: Sequence[str], checked: bool) -> str:
         if everyday or control or not LOOSE.isdisjoint(terms(word)):
             continue
         treats = weight >= TELLING and treatment_weight(word) >= 1
-        strange = weight and not proper.get(word, True)  # of a firm or a person; Mexican is of Mexico
+        strange = weight and not proper.get(
+            word, True
+        )  # of a firm or a person; Mexican is of Mexico
         unknown = weight >= _UNKNOWN and word not in proper and _is_name(word)
         if treats or (not checked and (strange or unknown)):
             return NAME

@@ -14,7 +14,6 @@ from srrag.reading.prose import plain
 
 ABSTENTION = "The evidence found does not answer this question."
 NO_EVIDENCE = "Nothing was found that bears on the question."
-PARTIAL = "The evidence found answers this question only in part."
 NEAREST, LIMITS = "Nearest:", "Limits:"
 UNCITED_MARK = "[uncited]"
 
@@ -90,21 +89,23 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
 def answer_text(
     sentences: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], state: str
 ) -> str:
-    """The text of an answer, with markers [n]: what is answered, a list of studies, the limits.
+    """The text of an answer, with markers [n]: its first sentence, a list of the others, limits.
 
     `numbers` are those of the evidence, by id. An answer of the state "not" begins with ABSTENTION,
-    and its list is what comes nearest.
+    and its list is what comes nearest. Sizes stand in the list: readers found paragraphs of them
+    dense.
     """
     told: dict[str, list[str]] = {part: [] for part in PARTS}
     for each in sentences:
         marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"]) or UNCITED_MARK
         told[each["part"]].append(f"{each['text']} {marks}")
-    head = ABSTENTION if state == "not" else " ".join(told["answer"])
-    nearest = [NEAREST] if state == "not" and told["evidence"] else []
-    studies = "\n".join([*nearest, *(f"- {each}" for each in told["evidence"])])
+    lines = told["answer"] + told["evidence"]
+    head = [ABSTENTION] if state == "not" else lines[: len(told["answer"][:1])]
+    nearest = [NEAREST] if state == "not" and lines else []
+    rest = lines if state == "not" else lines[len(head) :]
+    listed = "\n".join([*nearest, *(f"- {each}" for each in rest)])
     limits = " ".join([LIMITS, *told["limits"]]) if told["limits"] else ""
-    tail = PARTIAL if state == "partly" else ""
-    return "\n\n".join(filter(None, [head, studies, limits, tail]))
+    return "\n\n".join(filter(None, [*head, listed, limits]))
 
 
 def placed(

@@ -125,13 +125,15 @@ class _Told(Answer):
         list[CitingSentence],
         Items(
             4,
-            "the first sentence answers the question as it was asked, in at most 30 words, the "
-            "asker's own: which way, how far it goes and of whom, one of yes or no in a word "
-            '("In one small trial yes: ...", "Not shown: ..."). With the state "partly" it says '
-            'too what is not told ("Of pain yes: ...; no trial tells of walking"). Those '
-            "behind it give the sizes of the outcome that was asked for, with treatment, "
-            "comparator, time, the people of each group, counts, interval or p where they are "
-            "given; where several treatments or studies answer, a sentence each",
+            "the first sentence answers the question as it was asked, in at most 30 words, as one "
+            "says it to the asker: which way, how far it goes and of whom, one of yes or no in a "
+            'word ("Yes, in one small trial: ...", "Not shown: ...", "Less shoulder pain, but no '
+            'less sickness, in one trial of 50 women."). With the state "partly" it says too what '
+            'is not told. The others are a list, each behind what it tells of ("Shoulder pain '
+            'after 4 hours: ...", "Olanzapine: ..."): the sizes of the outcome that was asked for, '
+            "with treatment, comparator, time, the people of each group, counts, interval or p "
+            "where they are given; where several treatments, outcomes or studies answer, a line "
+            "each",
             'the state is "not"',
         ),
     ]
@@ -204,8 +206,8 @@ _EXAMPLE: dict[str, Any] = {
             "sentences": ["1.3", "1.6"],
         },
         {
-            "text": "After 2 years the 118 children with varnish had 1.2 new surfaces, the 122 "
-            "without 1.9 (P = 0.01).",
+            "text": "New surfaces after 2 years: 1.2 in the 118 children with varnish, 1.9 in the "
+            "122 without (P = 0.01).",
             "sentences": ["1.3", "1.6"],
         },
     ],

@@ -11,7 +11,6 @@ from srrag.answer.select.candidates import Passage, passage_of
 from srrag.answer.write.cited import (
     ABSTENTION,
     NO_EVIDENCE,
-    PARTIAL,
     ChosenAnswer,
     CitedAnswer,
     choice_of,
@@ -131,7 +130,7 @@ def test_without_a_cited_sentence_there_is_no_answer() -> None:
 
 def test_insufficient_evidence_is_said_in_the_answer() -> None:
     row = parsed(reply(("One.", [1]), insufficient=True, missing="No dose."))
-    assert row["answer"] == f"One. [1]\n\n{PARTIAL}"
+    assert row["answer"] == "One. [1]"
     assert (row["state"], row["missing"]) == ("partly", "No dose.")
     assert parsed(reply(insufficient=True))["answer"] == ABSTENTION
 
