@@ -117,7 +117,7 @@ def test_citations_outside_the_block_are_impossible() -> None:
 
 def test_uncited_sentences_can_be_marked_instead() -> None:
     row = parsed(reply(("One.", [2]), ("Two.", [9])), ComposeAnswer(uncited="mark"))
-    assert row["answer"] == "One. [2] Two. [uncited]"
+    assert row["answer"] == "One. [2]\n\n- Two. [uncited]"
     assert row["sentences"][1] == sentence_row("Two.", [])
     assert (row["invalid_citations"], row["dropped_sentences"]) == (1, 1)
 

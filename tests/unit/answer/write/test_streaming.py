@@ -51,9 +51,9 @@ def test_a_sentence_comes_with_its_markers_or_not_at_all() -> None:
     first = whole.index("S2")
     assert text_so_far(whole[: first - 20], 2) == ""
     assert text_so_far(whole[:first], 2) == "S1. [1]"
-    assert text_so_far(whole, 2) == "S1. [1] S3. [2][1]"
-    assert text_so_far(whole, 2, "mark") == "S1. [1] S2. [uncited] S3. [2][1]"
-    assert text_so_far("```json\n" + whole, 2) == "S1. [1] S3. [2][1]"
+    assert text_so_far(whole, 2) == "S1. [1]\n\n- S3. [2][1]"
+    assert text_so_far(whole, 2, "mark") == "S1. [1]\n\n- S2. [uncited]\n- S3. [2][1]"
+    assert text_so_far("```json\n" + whole, 2) == "S1. [1]\n\n- S3. [2][1]"
 
 
 @given(st.text(max_size=60) | ANSWERS.map(json.dumps).map(lambda text: text[::-1]))
@@ -79,10 +79,11 @@ def streamed(*attempts: str, answer: str) -> str:
 
 def test_the_stream_is_the_answer_that_counts() -> None:
     text = json.dumps(said([1], [2], missing=""))
-    assert streamed(text, answer="S1. [1] S2. [2]") == "S1. [1] S2. [2]"
-    assert streamed(text, answer="S1. [1] S2. [2]\n\nIn part.").endswith("\n\nIn part.")
+    told = "S1. [1]\n\n- S2. [2]"
+    assert streamed(text, answer=told) == told
+    assert streamed(text, answer=f"{told}\n\nLimits: L.").endswith("[2]\n\nLimits: L.")
     assert streamed(answer="From the log. [1]") == "From the log. [1]"
-    assert streamed(text, answer="Other.") == f"S1. [1] S2. [2]{INSTEAD}Other."
+    assert streamed(text, answer="Other.") == f"{told}{INSTEAD}Other."
 
 
 def test_thinking_is_not_shown() -> None:
