@@ -375,6 +375,8 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         answer="Lamps eased pain in adults. [1]\n\nOne small trial. [1]", missing="Doses.",
         sentences=(
             AnswerSentence(text="Lamps eased pain in adults.", citations=(1,), places=(place,)),
+            AnswerSentence(text="Pain: 2.1 points less in 35 of 70 (p = .03).", citations=(1,)),
+            AnswerSentence(text="Harm: none was seen.", part="evidence", citations=(1,)),
             AnswerSentence(text="One small trial.", part="limits", citations=(1,)),
         ),
         findings=(finding,), evidence=(item,),
@@ -382,6 +384,8 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
     )  # fmt: skip
     with visit(browser, url) as page:
         page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
+        assert page.inner_text("#answer > p").startswith("Lamps eased pain in adults.")
+        assert page.locator("#answer li").count() == 2, "sizes and further outcomes are a list"
         assert page.inner_text("#verdict") == "Answered in part"
         assert page.inner_text("#missing") == "Missing: Doses."
         assert page.inner_text("#limited-by").startswith("One small trial.")

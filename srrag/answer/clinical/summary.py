@@ -211,13 +211,13 @@ def clinical_reading(
 def _bottom_line(
     asked: AskedQuestion, said: Sequence[Row], papers: Sequence[CitedPaper], *, quoted: bool
 ) -> list[BottomLine]:
-    """The sentences that answer: of quotes those on the outcome first, of a model its own lead.
+    """The sentences that answer: of quotes those on the outcome first, of a model its first.
 
     Where another cited paper says otherwise, it stands second.
     """
     if not quoted:
         lead = [each for each in said if each["part"] == "answer" and each["citations"]]
-        return [_line(asked, each, set()) for each in lead]
+        return [_line(asked, each, set()) for each in lead[:1]]
     on_question = zip(papers, fitting(asked, papers), strict=True)
     fits = {number for paper, fit in on_question if fit for number in paper.cited}
     lines = [_line(asked, each, fits) for each in said if each["citations"]]

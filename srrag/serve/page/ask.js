@@ -204,7 +204,8 @@ function showLimits(reply, open) {
 
 // Under a model's lead stands what else the studies say; quotes stand in the table of findings.
 function studies(reply, open) {
-  const told = reply.model === "rules" ? [] : items(reply, "evidence", open);
+  const told = reply.model === "rules" ? []
+    : [...items(reply, "answer", open).slice(1), ...items(reply, "evidence", open)];
   return told.length ? make("ul", {}, ...told) : null;
 }
 
