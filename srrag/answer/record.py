@@ -311,8 +311,8 @@ def _support_line(unsupported: Sequence[Row]) -> str:
     What was put right needs no line: the reader sees it as the papers state it.
     """
     count = sum(not each["repaired"] for each in unsupported)
-    many = "One sentence" if count == 1 else f"{count} sentences"
-    return f"{many} failed the check against the papers and had to go." if count else ""
+    many = f"{count} sentence{'s' * (count > 1)}"
+    return f"Left out: {many} that failed the check against the papers." if count else ""
 
 
 def _numbered(ids: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:

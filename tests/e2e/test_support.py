@@ -87,7 +87,7 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
             "ask", f"root={root}", "pipeline=srrag", f"question={ASKED}", *with_model, "trace=true"
         )
     quote, mended = (each["text"] for each in summary["sentences"])
-    assert mended == MENDED and summary["answer"] == f"{quote} [1] {MENDED} [1]"
+    assert mended == MENDED and summary["answer"] == f"{quote} [1]\n\n- {MENDED} [1]"
     told = {
         each["text"]: (each["fault"], each["repaired"])
         for each in summary["support"]["unsupported"]

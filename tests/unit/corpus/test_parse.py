@@ -392,7 +392,7 @@ def test_a_pdf_must_begin_as_one() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("docling") is not None, reason="Docling is installed")
 def test_without_docling_a_pdf_says_what_to_install() -> None:
-    with pytest.raises(ValueError, match=r"pip install srrag\[pdf\]"):
+    with pytest.raises(ValueError, match=r"pip install 'srrag\[pdf\]'"):
         ParseDocuments(pdf="docling").open(Place())
 
 

@@ -60,9 +60,8 @@ def composed(
 
 def test_rules_quote_every_piece_and_merge_equal_ones() -> None:
     (row,) = by_rules(ComposeParagraph(gate="gate"), table(BULLETS))
-    assert row["answer"] == (
-        "Zinc shortens the common cold by a day. [1][2] Zinc may cause nausea and a bad … [3]"
-    )
+    first, second = "Zinc shortens the common cold by a day.", "Zinc may cause nausea and a bad …"
+    assert row["answer"] == f"{first} [1][2]\n\n- {second} [3]"
     assert [each["evidence_ids"] for each in row["sentences"]] == [["e1", "e2"], ["e3"]]
     assert (row["state"], row["invalid_citations"], row["model"]) == ("answered", 0, "rules")
 
@@ -90,7 +89,7 @@ def test_no_evidence_and_a_closed_gate_are_abstentions() -> None:
 
 def test_markers_of_a_model_become_citations(tmp_path: Path) -> None:
     row = composed(tmp_path, "Zinc shortens colds [1-2]. It may cause nausea. [3]")
-    assert row["answer"] == "Zinc shortens colds. [1][2] It may cause nausea. [3]"
+    assert row["answer"] == "Zinc shortens colds. [1][2]\n\n- It may cause nausea. [3]"
     assert row["reject"] is None
 
 
