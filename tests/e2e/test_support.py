@@ -98,7 +98,7 @@ def test_nothing_unsupported_is_shown_and_lost_helpers_are_named(
         "Book a course at www.clinic.example.": ("link", ""),
     }
     assert summary["support"]["kept_sentences"] == 2
-    assert "Put right" not in shown and "Left out: 1 sentence" in shown
+    assert "Put right" not in shown and "Left out: 2 sentences" in shown
     assert not any(text in shown for text in told)
     (lost,) = summary["degraded"]
     assert lost["step"] == "PlanSearch"
