@@ -128,12 +128,12 @@ class _Told(Answer):
             "the first sentence answers the question as it was asked, in at most 30 words, as one "
             "says it to the asker: which way, how far it goes and of whom, one of yes or no in a "
             'word ("Yes, in one small trial: ...", "Not shown: ...", "Less shoulder pain, but no '
-            'less sickness, in one trial of 50 women.", "No harm was seen in 38 children."). With '
-            'the state "partly" it says too what is not told. The others are a list, each behind '
-            'what it tells of ("Shoulder pain after 4 hours: ...", "Olanzapine: ..."): the sizes '
-            "of the outcome that was asked for, with treatment, comparator, time, the people of "
-            "each group, counts, interval or p where they are given; where several treatments, "
-            "outcomes or studies answer, a line each",
+            'less sickness, in one trial of 50 women."). With the state "partly" it says too what '
+            'is not told. The others are a list, each behind what it tells of ("Shoulder pain '
+            'after 4 hours: ...", "Olanzapine: ..."): the sizes of the outcome that was asked for, '
+            "with treatment, comparator, time, the people of each group, counts, interval or p "
+            "where they are given; where several treatments, outcomes or studies answer, a line "
+            "each",
             'the state is "not"',
         ),
     ]
@@ -143,12 +143,12 @@ class _Told(Answer):
             8,
             "a line each, a study's together, the highest grade first. Of each study first who "
             "took part, how many in each group, what against what and for how long, where not yet "
-            "told. Then only what the asker would act upon, or be misled without: the primary "
-            "outcome of the comparison asked for and its harms, one outcome a line, behind its "
-            'name ("Pain at rest, the primary outcome: ..."), also where nothing differed; what '
-            "qualifies or contradicts the answer. No other outcomes, and where harms were asked "
-            'for only harms. With the state "not" first what no paper tells, and how near the '
-            "nearest comes; then that, in the same way",
+            'told. Then one outcome a line, behind its name ("Pain at rest, the primary outcome: '
+            '..."): what else of the comparison asked for somebody who asks this weighs, also '
+            "where nothing differed, such as its primary outcome and its harms (where harms were "
+            "asked for, only harms); what qualifies or contradicts the answer. With the state "
+            '"not" first what no paper tells, and how near the nearest comes; then that, in the '
+            "same way",
             "there is nothing to add, or nothing is near",
         ),
     ]
@@ -156,10 +156,9 @@ class _Told(Answer):
         list[Limit],
         Items(
             3,
-            "what weakens the answer, the weightiest first: people, stage or setting other than "
-            "the asker's; no control or randomisation, a subgroup, so few people that a difference "
-            "or a harm may have been missed; a conclusion beyond the figures. What is not reported "
-            "stands in `missing` alone",
+            "where the evidence differs from the question, and what weakens it, the weightiest "
+            "first: no control or randomisation, a subgroup, so few people that a difference or a "
+            "harm may have been missed, a size without test or interval",
             'there are none, or the state is "not"',
         ),
     ]
