@@ -487,8 +487,9 @@ SUPPORT = _struct(
     ("repaired_sentences", _INT),
 )
 
-# The sentences that did not stand as written: `fault` says why (FAULTS of answer.record),
-# `reason` is the judge's own, `repaired` the sentence that stands instead, "" where none does.
+# The sentences that did not stand as written: `fault` says why (a verdict of
+# settle_checks, or one of the KINDS of vetoes), `reason` is the judge's own, `repaired` the
+# sentence that stands instead, "" where none does.
 UNSUPPORTED = _rows(
     ("text", _STRING),
     ("fault", _STRING),

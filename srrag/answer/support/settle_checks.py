@@ -213,10 +213,8 @@ def correction(
     new = {**sentence, "text": text, "evidence_ids": ids, "places": places}
     sources = sources_of(new, papers, row["text"])
     lost = {*lost_numbers(text, sources)} - {*lost_numbers(sentence["text"], sources)}
-    same = folded(text) == folded(sentence["text"]) and (ids, places) == (
-        sentence["evidence_ids"],
-        sentence["places"],
-    )
+    cites_same = (ids, places) == (sentence["evidence_ids"], sentence["places"])
+    same = cites_same and folded(text) == folded(sentence["text"])
     return None if same or lost or veto(text, whole_papers(new, row)) else new
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from srrag.algo.language import guess_language
 from srrag.algo.terms import STOPWORDS, terms
 from srrag.answer.gate.answerable import packaged_model
-from srrag.answer.gate.coverage import TELLING, TextSource, held
+from srrag.answer.gate.coverage import TELLING, Held, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
@@ -106,7 +106,11 @@ def veto(text: str, sources: Sequence[str], checked: bool = False) -> str:
         return ""
     if not checked and _advice(text, told):
         return ADVICE
-    return _apart(text, told, checked)
+    sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
+    words = held(text, sources, packaged_model().frequencies)
+    if _named(text, folded(" ".join(told)), words, treatments_alone=checked):
+        return NAME
+    return APART if not checked and _apart(words) else ""
 
 
 def intrusion(text: str, sources: Sequence[str]) -> str:
@@ -124,29 +128,33 @@ def intrusion(text: str, sources: Sequence[str]) -> str:
     return ORDER if speaks_to_a_model(text) or _ordered(text, sources) else ""
 
 
-def _apart(text: str, told: Sequence[str], checked: bool) -> str:
-    """NAME, APART or "", by the words of a text that the sources hold."""
-    sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
-    found = held(text, sources, packaged_model().frequencies)
-    lost = ~found.inside.any(axis=0)
-    whole = folded(" ".join(told))
+def _named(text: str, whole: str, found: Held, treatments_alone: bool) -> bool:
+    """Whether a text has a name that no source holds; `whole` are the sources, folded.
+
+    With a capital it is that of a firm or a person, unless it begins like a word of theirs: Mexican
+    is of Mexico.
+    """
+    lost = found.weights * ~found.inside.any(axis=0)
     proper = {word: word[:4].casefold() in whole for word in _PROPER.findall(text)}
-    for word, weight in zip(found.words, found.weights * lost, strict=True):
-        everyday = _tokens(_denied(word.lower())) == 1 and word not in proper
-        control = lexicon("control").search(word)
-        if everyday or control or not LOOSE.isdisjoint(terms(word)):
+    for word, weight in zip(found.words, lost, strict=True):
+        everyday = word not in proper and _tokens(_denied(word.lower())) == 1
+        if everyday or lexicon("control").search(word) or not LOOSE.isdisjoint(terms(word)):
             continue
-        treats = weight >= TELLING and treatment_weight(word) >= 1
-        strange = weight and not proper.get(
-            word, True
-        )  # of a firm or a person; Mexican is of Mexico
-        unknown = weight >= _UNKNOWN and word not in proper and _is_name(word)
-        if treats or (not checked and (strange or unknown)):
-            return NAME
+        if weight >= TELLING and treatment_weight(word) >= 1:
+            return True
+        if treatments_alone:
+            continue
+        if weight and not proper.get(word, True):
+            return True
+        if weight >= _UNKNOWN and word not in proper and _is_name(word):
+            return True
+    return False
+
+
+def _apart(found: Held) -> bool:
+    """Whether none of the telling words of a text is in what it cites."""
     telling = found.weights >= TELLING
-    shared = telling & found.inside[1:].any(axis=0)
-    apart = telling.sum() >= _MIN_APART and not shared.any()
-    return APART if apart and not checked else ""
+    return bool(telling.sum() >= _MIN_APART and not (telling & found.inside[1:].any(axis=0)).any())
 
 
 def _denied(word: str) -> str:

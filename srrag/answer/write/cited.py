@@ -99,11 +99,10 @@ def answer_text(
     for each in sentences:
         marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"]) or UNCITED_MARK
         told[each["part"]].append(f"{each['text']} {marks}")
-    lines = told["answer"] + told["evidence"]
-    head = [ABSTENTION] if state == "not" else lines[: len(told["answer"][:1])]
-    nearest = [NEAREST] if state == "not" and lines else []
-    rest = lines if state == "not" else lines[len(head) :]
-    listed = "\n".join([*nearest, *(f"- {each}" for each in rest)])
+    closed = state == "not"
+    head = [ABSTENTION] if closed else told["answer"][:1]
+    rest = [f"- {each}" for each in told["answer"][0 if closed else 1 :] + told["evidence"]]
+    listed = "\n".join([NEAREST, *rest] if closed and rest else rest)
     limits = " ".join([LIMITS, *told["limits"]]) if told["limits"] else ""
     return "\n\n".join(filter(None, [*head, listed, limits]))
 

@@ -193,6 +193,15 @@ def test_a_correction_rests_on_the_sentences_that_it_names_as_far_as_they_exist(
     assert row["sentences"][1]["evidence_ids"] == ["e1"], "what the sentence rested on"
 
 
+def test_a_sentence_stands_as_it_is_where_its_check_cites_what_states_it() -> None:
+    said = sentence_row(LATER, ["e1"], places=[place_of("e1", TRIAL, "At 3 months")])
+    check = {"verdict": "partial", "correction": LATER}
+    again = parsed(answered(said), reply(check | {"cites": ["1.3"]}))["sentences"]
+    assert [each["text"] for each in again] == [LATER]
+    assert again[0]["places"] == [place_of("e1", TRIAL, LATER)]
+    assert parsed(answered(said), reply(check | {"cites": []}))["sentences"] == []
+
+
 def test_an_answer_that_lost_its_lead_is_no_answer() -> None:
     second = sentence_row("Its effect was small.", ["e1"])
     table = answered(*answered().to_pylist()[0]["sentences"][:1], second)
