@@ -106,8 +106,8 @@ def veto(text: str, sources: Sequence[str], checked: bool = False) -> str:
         return ""
     if not checked and _advice(text, told):
         return ADVICE
-    sources = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
-    words = held(text, sources, packaged_model().frequencies)
+    read_as = [TextSource(str(number), (each,)) for number, each in enumerate(told)]
+    words = held(text, read_as, packaged_model().frequencies)
     if _named(text, folded(" ".join(told)), words, treatments_alone=checked):
         return NAME
     return APART if not checked and _apart(words) else ""
