@@ -54,7 +54,9 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
             traces=config["traces"],
             runs=tuple(Path(folder).expanduser().resolve() for folder in config["runs"]),
         )
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
+    except ValueError as error:
         raise UsageError(str(error)) from error
 
 

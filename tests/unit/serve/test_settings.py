@@ -40,6 +40,12 @@ def test_a_start_that_is_open_to_others_needs_a_key(sample_root: Path, tmp_path:
         settings(sample_root, "api_keys=/nowhere")
 
 
+@pytest.mark.parametrize("port", [0, -1, 99999])
+def test_a_port_that_there_is_not(sample_root: Path, port: int) -> None:
+    with pytest.raises(UsageError, match=f"^port={port}: it is from 1 to 65535$"):
+        settings(sample_root, f"port={port}")
+
+
 def test_limits_have_to_let_something_pass(sample_root: Path) -> None:
     with pytest.raises(ValueError, match="max_waiting"):
         Limits(max_waiting=0)
