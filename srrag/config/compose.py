@@ -75,9 +75,9 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
         if isinstance(value := value_at(config, key), (list, dict)):
             hint = "; `srrag sweep` puts several systems in one table" * (key == "results")
             raise UsageError(f"{key}={value}: one path is needed{hint}")
-    _check_scalars(name, config)
-    composed_of = {"overrides": list(argv)}
-    return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
+    whole = {str(key): value for key, value in config.items()}
+    _check_scalars(name, whole)
+    return {**whole, **literal, "overrides": list(argv)}
 
 
 def _check_scalars(name: str, config: Mapping[str, Any]) -> None:
