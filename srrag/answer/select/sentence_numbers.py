@@ -93,12 +93,11 @@ def number_of_sentences(evidence: Sequence[Row]) -> dict[tuple[int, str], str]:
 def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
     """Return what numbers such as "2.7" name, by paper; "2" is the whole paper, "2.0" its title.
 
-    A title has no place, and a paper that is cited as a whole has none beside it: what it does not
-    say stands nowhere. "2.7-2.9" names three sentences.
+    A title has no place, nor a whole paper: what it does not say stands nowhere. "2.7-2.9" names
+    three sentences.
     """
     ids: dict[str, None] = {}
     places: dict[tuple[str, int, int], None] = {}
-    whole: set[str] = set()
     invalid = 0
     for paper, sentence in sorted(_read(numbers), key=itemgetter(0)):
         if not 1 <= paper <= len(evidence):
@@ -110,13 +109,10 @@ def cited(numbers: Iterable[str], evidence: Sequence[Row]) -> Cited:
             invalid += 1
             continue
         ids[item["evidence_id"]] = None
-        if sentence is None:
-            whole.add(item["evidence_id"])
         if sentence:
             places[item["evidence_id"], *spans[sentence - 1]] = None
     names = ("evidence_id", "start", "end")
-    kept = [dict(zip(names, each, strict=True)) for each in places if each[0] not in whole]
-    return Cited([*ids], kept, invalid)
+    return Cited([*ids], [dict(zip(names, each, strict=True)) for each in places], invalid)
 
 
 def paper_of(number: str) -> int:

@@ -25,7 +25,7 @@ STATES = {
     "laboratory markers where the question is of patients, or by a study without a control group",
     "not": "if none bears on it, or none has the comparator, the time or people of the age that it "
     "names: plans, methods and background tell nothing, and neither does an outcome that was "
-    "measured and is not reported",
+    "measured and is not reported. Methods are results where the question is of them",
 }
 VERDICTS = {
     "yes": "",
@@ -35,8 +35,8 @@ VERDICTS = {
     "outcomes differ, the main ones decide",
     "unclear": "only a trend, or figures of which the paper neither tests nor says that they "
     'differ; the state is then "partly"',
-    "": "for a question such as which, how or what (the first sentence tells the direction), and "
-    'with the state "not"',
+    "": "for a question such as which, how or what (the first sentence tells the direction), for "
+    'one whose parts have different answers, and with the state "not"',
 }
 
 
@@ -68,7 +68,8 @@ class CitingSentence(Answer):
         Items(
             8,
             "the numbers of all sentences that state it; that of a paper alone, such as "
-            '"2", only for a sentence on what is not shown of it ("Its abstract has no size.")',
+            '"2", only for a sentence on nothing but what it does not tell ("No paper tells of '
+            'stiffness.")',
         ),
     ]
 
@@ -124,16 +125,16 @@ class _Told(Answer):
     answer: Annotated[
         list[CitingSentence],
         Items(
-            4,
+            5,
             "the first sentence answers the question as it was asked, in at most 30 words, as one "
             "says it to the asker: which way, how far it goes and of whom, one of yes or no in a "
             'word ("Yes, in one small trial: ...", "Not shown: ...", "Less shoulder pain, but no '
-            'less sickness, in one trial of 50 women."). With the state "partly" it says too what '
-            'is not told. The others are a list, each behind what it tells of ("Shoulder pain '
-            'after 4 hours: ...", "Olanzapine: ..."): the sizes of the outcome that was asked for, '
-            "with treatment, comparator, time, the people of each group, counts, interval or p "
-            "where they are given; where several treatments, outcomes or studies answer, a line "
-            "each",
+            'less sickness, in one trial of 50 women.", "No harm was seen in 38 children."). With '
+            'the state "partly" it says too what is not told. The others are a list, each behind '
+            'what it tells of ("Shoulder pain after 4 hours: ...", "Olanzapine: ..."): what else '
+            "was asked, in that order; the sizes of each outcome that was asked for, with "
+            "treatment, comparator, time, the people of each group, counts, interval or p where "
+            "they are given; where several treatments, outcomes or studies answer, a line each",
             'the state is "not"',
         ),
     ]
@@ -141,10 +142,10 @@ class _Told(Answer):
         list[StudyStatement],
         Items(
             8,
-            "a line each, a study's together, the highest grade first. Of each study first who "
-            "took part, how many in each group, what against what and for how long, where not yet "
-            'told. Then one outcome a line, behind its name ("Pain at rest, the primary outcome: '
-            '..."): what else of the comparison asked for somebody who asks this weighs, also '
+            "a line each, a study's together, the highest grade first. Of each study first its "
+            "design, who took part, how many in each group, what against what and for how long, "
+            "where not yet told. Then one outcome a line, behind its name "
+            '("Pain at rest, the primary outcome: ..."): what else of the comparison asked for somebody who asks this weighs, also '
             "where nothing differed, such as its primary outcome and its harms (where harms were "
             "asked for, only harms); what qualifies or contradicts the answer. With the state "
             '"not" first what no paper tells, and how near the nearest comes; then that, in the '
@@ -156,9 +157,11 @@ class _Told(Answer):
         list[Limit],
         Items(
             3,
-            "where the evidence differs from the question, and what weakens it, the weightiest "
-            "first: no control or randomisation, a subgroup, so few people that a difference or a "
-            "harm may have been missed, a size without test or interval",
+            "what the asker weighs before acting upon it, the weightiest first, in the asker's "
+            "words: people, age, stage, dose or setting other than in the question, and what that "
+            "leaves open; no control or randomisation, a subgroup, so few people that a difference "
+            "or a harm may have been missed; a conclusion beyond the figures. What is not reported "
+            "stands in `missing` alone",
             'there are none, or the state is "not"',
         ),
     ]
@@ -224,11 +227,16 @@ _EXAMPLE: dict[str, Any] = {
     ],
     "limits": [
         {
+            "text": "Neither trial took children with braces: whether varnish spares them "
+            "surfaces is open.",
+            "sentences": ["1.2", "3.1"],
+        },
+        {
             "text": "With 92 children at low risk a difference may have been missed.",
             "sentences": ["3.2"],
-        }
+        },
     ],
-    "missing": "Anything on children with braces, or beyond 2 years.",
+    "missing": "Anything beyond 2 years.",
     "search": ["fluoride varnish orthodontic brackets"],
 }
 
