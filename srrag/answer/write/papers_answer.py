@@ -145,11 +145,11 @@ class _Told(Answer):
             "a line each, a study's together, the highest grade first. Of each study first its "
             "design, who took part, how many in each group, what against what and for how long, "
             "where not yet told. Then one outcome a line, behind its name "
-            '("Pain at rest, the primary outcome: ..."): what else of the comparison asked for somebody who asks this weighs, also '
-            "where nothing differed, such as its primary outcome and its harms (where harms were "
-            "asked for, only harms); what qualifies or contradicts the answer. With the state "
-            '"not" first what no paper tells, and how near the nearest comes; then that, in the '
-            "same way",
+            '("Pain at rest, the primary outcome: ..."): what else of the comparison asked for '
+            "somebody who asks this weighs, also where nothing differed, such as its primary "
+            "outcome and its harms (where harms were asked for, only harms); what qualifies or "
+            'contradicts the answer. With the state "not" first what no paper tells, and how near '
+            "the nearest comes; then that, in the same way",
             "there is nothing to add, or nothing is near",
         ),
     ]

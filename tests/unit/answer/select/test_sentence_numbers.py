@@ -52,7 +52,7 @@ def test_a_number_is_the_place_of_its_sentence() -> None:
 
 def test_a_paper_and_a_title_are_cited_without_a_place() -> None:
     assert cited(["2", "1.0"], papers()) == (["a", "b"], [], 0)
-    assert cited(["1.2", "1"], papers()) == (["a"], [], 0)
+    assert cited(["1.2", "1"], papers()) == cited(["1.2"], papers()), "the sentence keeps its place"
 
 
 def test_a_range_names_each_of_its_sentences() -> None:
