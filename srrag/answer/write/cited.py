@@ -95,16 +95,40 @@ def answer_text(
     and its list is what comes nearest. Sizes stand in the list: readers found paragraphs of them
     dense.
     """
-    told: dict[str, list[str]] = {part: [] for part in PARTS}
+    lead: list[str] = [ABSTENTION] if state == "not" else []
+    listed: list[str] = []
+    limits: list[str] = []
     for each in sentences:
         marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"]) or UNCITED_MARK
-        told[each["part"]].append(f"{each['text']} {marks}")
-    closed = state == "not"
-    head = [ABSTENTION] if closed else told["answer"][:1]
-    rest = [f"- {each}" for each in told["answer"][0 if closed else 1 :] + told["evidence"]]
-    listed = "\n".join([NEAREST, *rest] if closed and rest else rest)
-    limits = " ".join([LIMITS, *told["limits"]]) if told["limits"] else ""
-    return "\n\n".join(filter(None, [*head, listed, limits]))
+        told = f"{each['text']} {marks}"
+        if each["part"] == "limits":
+            limits.append(told)
+        elif each["part"] == "answer" and not lead:
+            lead.append(told)
+        else:
+            listed.append(f"- {told}")
+    nearest = [NEAREST] if state == "not" and listed else []
+    behind = " ".join([LIMITS, *limits]) if limits else ""
+    return "\n\n".join(filter(None, [*lead, "\n".join([*nearest, *listed]), behind]))
+
+
+def by_paper(
+    sentences: Sequence[Mapping[str, Any]], evidence: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Sentences with those of a paper together, in the order in which papers are first cited.
+
+    The first sentence stays the first, and limits the last.
+    """
+    papers = {item["evidence_id"]: item["doc_id"] or item["evidence_id"] for item in evidence}
+    first: dict[str, int] = {}
+    for each in sentences[1:]:
+        first.setdefault(papers[each["evidence_ids"][0]], len(first))
+
+    def place(each: Mapping[str, Any]) -> tuple[bool, int]:
+        limits = each["part"] == "limits"
+        return limits, 0 if limits else first[papers[each["evidence_ids"][0]]]
+
+    return [*map(dict, sentences[:1]), *map(dict, sorted(sentences[1:], key=place))]
 
 
 def placed(

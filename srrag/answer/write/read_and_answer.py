@@ -14,7 +14,7 @@ from srrag.answer.select.candidates import passage_of
 from srrag.answer.select.quotes import ExtractRule, sentence_weights_fitted
 from srrag.answer.select.sentence_numbers import cited, number_of_sentences, paper_lines
 from srrag.answer.write.choose_rules import choose
-from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, answer_text, choice_of
+from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, answer_text, by_paper, choice_of
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, filled, live, rejected
@@ -176,6 +176,7 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
                 sentences.append(
                     sentence_row(text, found.evidence_ids, part=part, places=found.places)
                 )
+    sentences = by_paper(sentences, evidence)
     answers = any(each["part"] == "answer" for each in sentences)
     state = told.state if answers else "not"
     if state != told.state:

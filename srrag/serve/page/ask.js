@@ -197,20 +197,21 @@ function showFirst(reply) {
 
 // What limits the answer stands apart from it.
 function showLimits(reply, open) {
-  const limits = items(reply, "limits", open);
+  const limits = items(reply, (each) => each.part === "limits", open);
   at("limits").hidden = !limits.length;
   at("limited-by").replaceChildren(...limits);
 }
 
 // Under a model's lead stands what else the studies say; quotes stand in the table of findings.
 function studies(reply, open) {
+  const lead = reply.sentences.find((each) => each.part === "answer");
   const told = reply.model === "rules" ? []
-    : [...items(reply, "answer", open).slice(1), ...items(reply, "evidence", open)];
+    : items(reply, (each) => each !== lead && each.part !== "limits", open);
   return told.length ? make("ul", {}, ...told) : null;
 }
 
-// The sentences of a part of the answer, as items of a list.
-const items = (reply, part, open) => reply.sentences.filter((each) => each.part === part)
+// Sentences of the answer as items of a list.
+const items = (reply, wanted, open) => reply.sentences.filter(wanted)
   .map((each) => make("li", { dir: "auto" }, ...paragraphs(
     `${each.text} ${each.citations.map((n) => `[${n}]`).join("")}`, reply.evidence, open)));
 

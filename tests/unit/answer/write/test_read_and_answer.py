@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE
+from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, by_paper
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer
 from srrag.answer.write.read_and_answer import ReadAndAnswer
-from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
+from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value, sentence_row
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Fault, read
@@ -170,3 +170,18 @@ def test_a_faulty_answer_rejects_its_row() -> None:
     (prompt,) = STEP.prompts(questions())
     row = STEP.parse(questions(), [prompt], [read("{", prompt.schema)]).to_pylist()[0]
     assert row["reject"]["stage"] == "answer"
+
+
+def test_sentences_of_a_paper_stand_together_after_the_lead_and_before_limits() -> None:
+    evidence = [{"evidence_id": f"e{n}", "doc_id": f"d{n % 3}"} for n in range(4)]
+    said = [
+        sentence_row(text, ids, part=part)
+        for text, ids, part in [
+            ("lead", ["e0", "e1"], "answer"), ("one", ["e1"], "answer"), ("two", ["e0"], "answer"),
+            ("three", ["e2"], "evidence"), ("four", ["e1"], "evidence"),
+            ("five", ["e3"], "evidence"), ("but", ["e0"], "limits"),
+        ]
+    ]  # fmt: skip
+    told = [each["text"] for each in by_paper(said, evidence)]
+    assert told == ["lead", "one", "four", "two", "five", "three", "but"]
+    assert by_paper([], evidence) == []
