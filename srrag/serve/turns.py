@@ -83,13 +83,12 @@ class Turns:
             self._spent[caller] = (self._faded(caller, now) + _REQUEST_S, now)
             self._count(caller, 1)
         try:
-            await self.come(caller, deadline)
+            await self._come(caller, deadline)
             yield
         finally:
             self.leave(caller)
 
-    async def come(self, caller: str, deadline: float) -> None:
-        """Wait for a caller's turn, or until a deadline on the monotonic clock."""
+    async def _come(self, caller: str, deadline: float) -> None:
         loop = asyncio.get_running_loop()
         while not self.first(caller) and (left := deadline - time.monotonic()) > 0:
             future = loop.create_future()

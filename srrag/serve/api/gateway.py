@@ -52,8 +52,6 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _TRACED = ("pipeline", "version", "batch_rows", "code")
-_HOLD_S = 0.1
-"""Seconds for which a reply waits at most while another caller has the turn."""
 _READING_S = 1.0
 """Seconds for which a request whose body is still arriving reserves a place in the queue."""
 
@@ -107,9 +105,6 @@ class Gateway:
 
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start":
-                if passing.counted:  # its client's next request would come between
-                    until = min(passing.deadline, time.monotonic() + _HOLD_S)
-                    await self._host.turns.come(passing.counted, until)
                 if passing.gone:  # no client reads this error, so it is not counted
                     passing.notes.pop("code", None)
                 else:

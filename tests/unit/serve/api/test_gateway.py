@@ -496,22 +496,3 @@ def test_a_request_waits_at_the_gate_while_it_is_anothers_turn(tmp_path: Path) -
         assert caller.status == 200 and not turns._in_hand
 
     asyncio.run(scene())
-
-
-def test_a_reply_waits_a_little_while_it_is_anothers_turn(tmp_path: Path) -> None:
-    async def scene() -> None:
-        service = host(tmp_path)
-
-        async def works(scope: Any, receive: Any, send: Any) -> None:
-            service.turns._spent["127.0.0.1"] = (60.0, service.turns.clock())
-            service.turns.enter("quiet")
-            await reads(scope, receive, send)
-
-        caller = Caller(Gateway(works, service))
-        caller._body.put_nowait(LAST)
-        await asyncio.sleep(gateway._HOLD_S / 2)
-        assert caller.status == 0, "its client's next request would come between"
-        await asyncio.wait_for(caller._task, 5)
-        assert caller.status == 200, "though the other one is still in hand"
-
-    asyncio.run(scene())
