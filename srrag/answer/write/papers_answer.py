@@ -169,7 +169,8 @@ class _Told(Answer):
         str,
         Text(
             40,
-            "what the papers do not tell of what was asked; nothing of what they do tell",
+            "what the papers do not tell of what was asked, and no sentence has said yet; nothing "
+            "of what they do tell",
             "nothing is missing",
         ),
     ]
