@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.export.graph import open_graph
-from srrag.export.page import MAX_CHARS, Passages, place, quote, write_page
+from srrag.export.page import place, write_page
+from srrag.export.quotes import MAX_CHARS, Passages, quote
 from srrag.export.select import select_community, select_entity
 from tests.unit.export.graphs import SCRIPT, TEXT, Written, key
 
