@@ -166,9 +166,18 @@ def compare(
     comparisons = [
         made
         for (against, outcome), rows in groups.items()
-        if (made := _comparison(against, outcome, rows, concluded, papers, of, names, findings))
+        if (
+            made := _comparison(
+                against, outcome, asked, rows, concluded, papers, of, names, findings
+            )
+        )
     ]
-    comparisons.sort(key=lambda c: (c.against == BEFORE, -len(c.rows), -len(c.reviews)))
+
+    def place(made: Comparison) -> tuple[bool, bool, int, int]:
+        other = bool(asked) and all(row.outcome not in asked for row in made.rows)
+        return made.against == BEFORE, other, -len(made.rows), -len(made.reviews)
+
+    comparisons.sort(key=place)
     with_results = {of[row["doc_id"]][0] for row, _ in told}
     return Found(
         tuple(comparisons),
@@ -274,6 +283,7 @@ def _grouped(
 def _comparison(
     against: str,
     outcome: str,
+    asked: Sequence[str],
     rows: Sequence[tuple[Row, bool]],
     concluded: Sequence[Row],
     papers: Mapping[str, StudyPaper],
@@ -289,13 +299,15 @@ def _comparison(
         docs = [doc for doc, (root, _) in of.items() if root == study]
         whole = _whole_people([row for row in findings if row["doc_id"] in docs])
         beyond = [row for row in concluded if row["doc_id"] in docs]
-        made.append(_study_row(told, whole, beyond, [papers[d] for d in docs], of[study][1], names))
+        about = [papers[d] for d in docs], of[study][1], names
+        made.append(_study_row(asked or [outcome], told, whole, beyond, *about))
     own = tuple(row for row in made if row.paper.grade not in REVIEWS)
     reviews = tuple(row for row in made if row.paper.grade in REVIEWS)
     if against == BEFORE and not any(row.direction in TOLD for row in made):
         return None
     given = tuple(dict.fromkeys(" and ".join(row.interventions) for row in made))
-    return Comparison(given, against, outcome, own, reviews)
+    named = {row.outcome for row in made}
+    return Comparison(given, against, named.pop() if len(named) == 1 else outcome, own, reviews)
 
 
 def _whole_people(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -305,6 +317,7 @@ def _whole_people(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _study_row(
+    asked: Sequence[str],
     told: Sequence[tuple[Row, bool]],
     whole: tuple[str, ...],
     concluded: Sequence[Row],
@@ -318,10 +331,16 @@ def _study_row(
     def start(row: Row) -> int:
         return min((place["start"] for place in row["places"]), default=0)
 
+    def far(row: Row) -> int:
+        """How far its outcome is from what is asked for: the name itself, the same by it, near."""
+        if row["outcome"] in asked:
+            return 0
+        return 1 if any(names.same(each, row["outcome"]) for each in asked) else 2
+
     grades = {paper.doc_id: paper.grade or "E" for paper in papers}
     ranked = sorted(
         told,
-        key=lambda each: (is_part(each[0]), grades[each[0]["doc_id"]],
+        key=lambda each: (far(each[0]), is_part(each[0]), grades[each[0]["doc_id"]],
                           each[0]["direction"] not in TOLD, start(each[0])),
     )  # fmt: skip
     lead, turned = ranked[0]

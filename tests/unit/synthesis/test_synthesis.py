@@ -267,3 +267,17 @@ def test_an_effect_that_differs_between_people_is_no_comparison_of_the_people() 
     asked = {"P": [], "I": ["men"], "C": [], "O": ["death"], "T": []}
     assert synthesis([differs], parts=asked).comparisons == ()
     assert synthesis([finding("one", **between)], parts=asked).comparisons
+
+
+def test_a_study_tells_of_the_outcome_asked_for_before_one_that_is_called_alike() -> None:
+    parts = PARTS | {"O": ["glucose AUC 0 240"]}
+    lipids = finding("one", "no difference", outcome="cholesterol AUC 0 240")
+    (each,) = synthesis(
+        [lipids, finding("one", outcome="glucose AUC 0 240")], parts=parts
+    ).comparisons
+    (row,) = each.comparison.rows
+    assert (row.outcome, row.direction) == ("glucose AUC 0 240", "better")
+    other = finding("two", comparators=["drug B"], outcome="glucose AUC 0 240")
+    first, second = synthesis([lipids, other], parts=parts).comparisons
+    assert first.comparison.against == "drug B", "what tells of it comes first"
+    assert second.comparison.outcome == "cholesterol AUC 0 240", "and what does not says so"
