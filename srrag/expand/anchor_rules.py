@@ -54,7 +54,7 @@ _LOOSE_TEXT = (
     "not only"
 )
 _LOOSE = frozenset(_LOOSE_TEXT.split())
-_PERSON = re.compile(
+PERSON = re.compile(
     r"(?<![\w-])(?:patients?|people|persons?|adults?|wom[ae]n|m[ae]n|child(?:ren)?|infants?|girls?|"
     r"boys?|adolescents?|teenagers?|athletes?|runners?|players?|footballers?|gymnasts?|recruits|"
     r"dancers?|workers?|students?|veterans?|survivors?)(?![\w-])",
@@ -128,10 +128,10 @@ def _names_something(piece: str) -> bool:
 
 def _part(piece: _Piece, types: set[str]) -> str:
     """The part of a piece: the part of its cue, unless the piece is clearly another one."""
-    if piece.part == "I" and (_PERSON.search(piece.text) or "Population" in types):
+    if piece.part == "I" and (PERSON.search(piece.text) or "Population" in types):
         return "P"
     if piece.part == "P" and types & _TREATMENT and not types & _POPULATION:
-        return "P" if _PERSON.search(piece.text) else "I"
+        return "P" if PERSON.search(piece.text) else "I"
     return piece.part
 
 

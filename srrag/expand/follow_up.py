@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from srrag.algo.terms import terms
-from srrag.expand.anchor_rules import rule_anchors
+from srrag.expand.anchor_rules import PERSON, rule_anchors
 from srrag.reading.mentions import find_mentions
 
 MAX_TURNS = 8
 """Questions before the last one that may still carry what it is about."""
 MAX_SHORT_TERMS = 4
+MAX_TERMS = 5
+"""Content words up to which a message may lean on the one before by a pronoun: people ask longer
+ones whole, and what they refer to stands in them."""
 _THANKS = re.compile(
     r"^\W*(?:(?:(?:many |ok(?:ay)?,? |great,? |perfect,? )?thank(?:s|\s?you)|thx|cheers|danke|merci"
     r"|gracias)\b|(?:ok(?:ay)?|great|perfect|got it|understood|bye|goodbye)\b(?=\W*$|[,!.]))"
@@ -34,8 +37,9 @@ _ON = re.compile(r"^(?:on|the effect on)\s+", re.IGNORECASE)
 _THING = re.compile(r"\b(?:it|this|that)\b(?!\s+(?:is|was)\s+(?:safe|true) to)", re.IGNORECASE)
 _PERSONS = re.compile(r"\b(?:they|them|these people|those people)\b", re.IGNORECASE)
 _REFERS = re.compile(
-    r"\b(?:it|its|they|them|their|this|that|these|those|the same|the (?:players|patients"
-    r"|participants|athletes|women|men|children|people|groups?|stud(?:y|ies)|trials?|authors))\b",
+    r"\b(?:it|its|s?he|him|her|they|them|their|this|that|these|those|the same"
+    r"|the (?:players|patients|participants|athletes|women|men|children|people|groups?"
+    r"|stud(?:y|ies)|trials?|authors))\b",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
@@ -60,14 +64,15 @@ class StandaloneQuestion:
         return self.kind == "follow_up"
 
 
-def standalone_question(messages: Sequence[str]) -> StandaloneQuestion:
+def standalone_question(messages: Sequence[str], most_chars: int) -> StandaloneQuestion:
     """The last of a user's messages as a question of its own; the first message stays as it is.
 
-    Each message is read after the question that the one before it became, up to MAX_TURNS back.
+    A message that leans on the one before stands behind it, if both fit into `most_chars`. Each
+    message is read after the question that the one before it became, up to MAX_TURNS back.
     """
     current = StandaloneQuestion("", "")
     for message in messages[-MAX_TURNS - 1 :]:
-        found = _read(message, current.text)
+        found = _read(message, current.text, most_chars)
         # Thanks in between do not change what a later message refers to.
         current = StandaloneQuestion(current.text, message, "thanks") if found is None else found
     if current.kind == "thanks":
@@ -75,7 +80,7 @@ def standalone_question(messages: Sequence[str]) -> StandaloneQuestion:
     return current
 
 
-def _read(message: str, before: str) -> StandaloneQuestion | None:
+def _read(message: str, before: str, most_chars: int) -> StandaloneQuestion | None:
     """A message after a question that stands alone; None for thanks."""
     thanks = _THANKS.match(message)
     rest = message[thanks.end() :].strip() if thanks else message.strip()
@@ -83,7 +88,9 @@ def _read(message: str, before: str) -> StandaloneQuestion | None:
         return None
     if not before or not _leans(rest):
         return StandaloneQuestion(rest if thanks else message, message)
-    text = _replaced(rest, before) or _filled(rest, before)
+    text = _replaced(rest, before) or f"{before} {rest}"
+    if len(text) > most_chars:
+        return StandaloneQuestion(rest, message)
     return StandaloneQuestion(text, message, "follow_up")
 
 
@@ -91,69 +98,50 @@ def _leans(message: str) -> bool:
     """Whether a message needs the one before, by its opening, its references or its length."""
     if _WORDS.search(message) is None:
         return False
-    if _OPENING.match(message) or _PEOPLE_FIRST.match(message) or _INSTEAD.match(message):
+    asks = _ASKS.search(message)
+    if _OPENING.match(message) or (
+        not asks and (_PEOPLE_FIRST.match(message) or _INSTEAD.match(message))
+    ):
         return True
+    held = terms(message)
+    if len(held) > MAX_TERMS:
+        return False  # what its "it" and "they" mean stands in itself
     (anchors,) = rule_anchors([message])
     whole = anchors["I"] and (anchors["P"] or anchors["C"] or anchors["O"])
     if whole and not _PERSONS.search(message) and not _THING.search(message):
         return False
-    short = len(terms(message)) <= MAX_SHORT_TERMS and not (anchors["I"] and anchors["O"])
-    bare = len(terms(message)) == 0 or not _ASKS.search(message)
+    short = len(held) <= MAX_SHORT_TERMS and not (anchors["I"] and anchors["O"])
+    bare = not asks or not any(anchors.values())
     return _REFERS.search(message) is not None or (short and bare)
 
 
 def _replaced(message: str, before: str) -> str:
-    """The question before with one part exchanged, "" if the message is a question of its own."""
+    """The question before with one part exchanged, "" where no opening says which."""
     words = _OPENING.sub("", message).strip().rstrip("?!. ")
     if _ASKS.search(words) or not words:
         return ""
-    part, bare = _part(words)
+    part, bare = _part(words, opened=_OPENING.match(message) is not None)
     if not part and _ABOUT.match(message):
         part = "I"
     if not part:
-        return f"{before.rstrip('?!. ')} and {bare}?"
+        return ""
     (anchors,) = rule_anchors([before])
     old = next((each for each in anchors[part] if each in before), "")
+    if old and PERSON.search(bare) and not PERSON.search(old):
+        return ""  # people take no illness's place
     if old:
         return re.sub(rf"(?:\b(?:an?|the) )?{re.escape(old)}", lambda _: bare, before, count=1)
     joint = {"P": "in", "C": "compared with", "O": "on", "I": "with"}[part]
     return f"{before.rstrip('?!. ')} {joint} {bare}?"
 
 
-def _part(words: str) -> tuple[str, str]:
+def _part(words: str, opened: bool) -> tuple[str, str]:
     """The part of a question that words name, "" if none tells, and the words without "in"."""
     for pattern, part in ((_INSTEAD, "C"), (_ON, "O"), (_PEOPLE_FIRST, "P")):
         if match := pattern.match(words):
             return part, words[match.end() :]
-    (mentions,) = find_mentions([words], [""], [False])
+    (mentions,) = find_mentions([words], [""], [False]) if opened else ([],)
     kinds = {mention.type for mention in mentions}
     if kinds & {"Population", "Condition"} and "Intervention" not in kinds:
         return "P", words
-    if kinds:
-        return ("O" if kinds <= {"Outcome"} else "I"), words
-    return "", words
-
-
-def _filled(message: str, before: str) -> str:
-    """A question with what it refers to put in, and the parts that it does not name behind it."""
-    (anchors,) = rule_anchors([before])
-    text = _OPENING.sub("", message).strip()
-    if anchors["I"]:
-        text = _THING.sub(lambda _: anchors["I"][0], text, count=1)
-    if anchors["P"]:
-        text = _PERSONS.sub(lambda _: anchors["P"][0], text, count=1)
-    missing = [each for part in "IP" for each in anchors[part][:1] if _lacks(text, each)]
-    if not anchors["I"] and not anchors["P"]:
-        missing = [before.rstrip("?!. ")]
-    text = text[:1].upper() + text[1:]
-    return f"{text.rstrip('?!. ')} ({_joined(anchors, missing)})?" if missing else text
-
-
-def _lacks(text: str, words: str) -> bool:
-    return not {*terms(words)} <= {*terms(text)}
-
-
-def _joined(anchors: Mapping[str, Sequence[str]], missing: Sequence[str]) -> str:
-    if len(missing) == 2:
-        return f"{missing[0]} in {missing[1]}"
-    return f"in {missing[0]}" if missing[0] in anchors["P"] else missing[0]
+    return ("I" if "Intervention" in kinds else ""), words

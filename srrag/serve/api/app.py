@@ -15,6 +15,7 @@ from srrag import __version__
 from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion, standalone_question
 from srrag.llm.completion import one_line
+from srrag.retrieve.questions import MAX_QUESTION_CHARS
 from srrag.serve.api import responses
 from srrag.serve.api.browse import add_reading
 from srrag.serve.api.chat import (
@@ -107,7 +108,7 @@ def _standalone(body: AnswerRequest) -> StandaloneQuestion:
     """The question in the light of what was asked before; raises ApiError for thanks."""
     if not body.history:
         return StandaloneQuestion(body.question, body.question)
-    said = standalone_question([*body.history, body.question])
+    said = standalone_question([*body.history, body.question], MAX_QUESTION_CHARS)
     if said.kind == "thanks":
         raise ApiError(422, "thanks", THANKED, "question")
     return said
@@ -174,7 +175,7 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
     async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
         """OpenAI's chat completions; citations stand in the text and in `srrag`."""
         name = pipeline_of(host, body.model, field="model")
-        said = standalone_question(body.questions())
+        said = standalone_question(body.questions(), MAX_QUESTION_CHARS)
         if said.kind == "thanks":
             events = chat_thanks_stream(passing_of(request), name)
             return _streamed(events) if body.stream else chat_thanks(passing_of(request), name)
