@@ -75,28 +75,8 @@ def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
         if isinstance(value := value_at(config, key), (list, dict)):
             hint = "; `srrag sweep` puts several systems in one table" * (key == "results")
             raise UsageError(f"{key}={value}: one path is needed{hint}")
-    whole = {str(key): value for key, value in config.items()}
-    _check_scalars(name, whole)
-    return {**whole, **literal, "overrides": list(argv)}
-
-
-def _check_scalars(name: str, config: Mapping[str, Any]) -> None:
-    """Raise UsageError where a job's file gives a number or a switch, and the command another."""
-    for key, default in _scalars(OmegaConf.to_container(OmegaConf.load(CONF / f"{name}.yaml"))):
-        value, switch = value_at(config, key), isinstance(default, bool)
-        fits = isinstance(value, (int, float)) and isinstance(value, bool) == switch
-        if value is not None and not fits:
-            needed = "true or false" if switch else "a number"
-            raise UsageError(f"{key}={value}: {needed} is needed")
-
-
-def _scalars(values: Any, above: str = "") -> Iterator[tuple[str, bool | float]]:
-    """Keys, with those above, of the numbers and switches of a file, and their values."""
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _scalars(value, f"{above}{key}.")
-        elif isinstance(value, (bool, int, float)):
-            yield f"{above}{key}", value
+    composed_of = {"overrides": list(argv)}
+    return {**{str(key): value for key, value in config.items()}, **literal, **composed_of}
 
 
 def _of_files(name: str, overrides: list[str]) -> DictConfig:

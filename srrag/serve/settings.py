@@ -132,8 +132,8 @@ class ServeSettings:
         for name, pipeline in self.pipelines.items():
             if not pipeline.answer:
                 raise ValueError(f"pipeline: {name} has no answer steps")
-        if not 0 < self.port < _PORTS:
-            raise ValueError(f"port={self.port}: it is from 1 to {_PORTS - 1}")
+        if type(self.port) is not int or not 0 < self.port < _PORTS:
+            raise ValueError(f"port={self.port}: a whole number from 1 to {_PORTS - 1}")
         if not self.keys and not is_loopback(self.host):
             raise ValueError(f"host={self.host} is open to others: api_keys=FILE is needed")
         taken: set[str] = set()

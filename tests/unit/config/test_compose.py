@@ -123,25 +123,6 @@ def test_a_path_is_one_path(argv: list[str]) -> None:
         configure(argv[0], argv[1:])
 
 
-@pytest.mark.parametrize(
-    ("job", "wrong", "needed"),
-    [
-        ("serve", "port=80x", "a number"),
-        ("serve", "port=true", "a number"),
-        ("serve", "limits.timeout_s=[1]", "a number"),
-        ("serve", "log_questions=3", "true or false"),
-        ("build", "update=maybe", "true or false"),
-        ("report", "seed=first", "a number"),
-    ],
-)
-def test_a_number_and_a_switch_are_what_the_file_gives(job: str, wrong: str, needed: str) -> None:
-    key = wrong.partition("=")[0]
-    with pytest.raises(UsageError, match=rf"^{key}=.*: {needed} is needed$"):
-        configure(job, [wrong, *(["results=x"] if job == "report" else [])])
-    assert configure("serve", ["limits.timeout_s=.5"])["limits"]["timeout_s"] == 0.5
-    assert configure("doctor", ["cluster.wait_s=null"])["cluster"]["wait_s"] is None
-
-
 def test_stdout_holds_one_json_object(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert launch("ask", job, [*ARGV, f"out={tmp_path}/o"]) == DONE
     captured = capfd.readouterr()

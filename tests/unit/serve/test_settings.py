@@ -40,9 +40,10 @@ def test_a_start_that_is_open_to_others_needs_a_key(sample_root: Path, tmp_path:
         settings(sample_root, "api_keys=/nowhere")
 
 
-@pytest.mark.parametrize("port", [0, -1, 99999])
-def test_a_port_that_there_is_not(sample_root: Path, port: int) -> None:
-    with pytest.raises(UsageError, match=f"^port={port}: it is from 1 to 65535$"):
+@pytest.mark.parametrize("port", [0, -1, 99999, "80x", "true"])
+def test_a_port_that_there_is_not(sample_root: Path, port: int | str) -> None:
+    given = str(port).replace("true", "True")
+    with pytest.raises(UsageError, match=f"^port={given}: a whole number from 1 to 65535$"):
         settings(sample_root, f"port={port}")
 
 
