@@ -13,7 +13,6 @@ from srrag.reading.mentions import find_mentions
 
 MAX_TURNS = 8
 """Questions before the last one that may still carry what it is about."""
-MAX_SHORT_TERMS = 4
 MAX_TERMS = 5
 """Content words up to which a message may lean on the one before by a pronoun: people ask longer
 ones whole, and what they refer to stands in them."""
@@ -110,9 +109,8 @@ def _leans(message: str) -> bool:
     whole = anchors["I"] and (anchors["P"] or anchors["C"] or anchors["O"])
     if whole and not _PERSONS.search(message) and not _THING.search(message):
         return False
-    short = len(held) <= MAX_SHORT_TERMS and not (anchors["I"] and anchors["O"])
-    bare = not asks or not any(anchors.values())
-    return _REFERS.search(message) is not None or (short and bare)
+    asked = anchors["I"] and anchors["O"] if not asks else any(anchors.values())
+    return _REFERS.search(message) is not None or not asked
 
 
 def _replaced(message: str, before: str) -> str:
