@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from srrag.core.units import Units
 from srrag.export.graph import GRADES, Graph
+from srrag.reading.sentences import sentence_spans
 
 MAX_CHARS = 360
 MAX_MENTIONS = 20
@@ -18,13 +19,6 @@ MAX_MENTIONS = 20
 
 Row = dict[str, Any]
 
-_BORDER = re.compile(
-    r"\n\s*\n"  # a paragraph ends
-    r"|(?:\A|\n)[ \t]*#{1,6}[^\n]*(?:\n|\Z)"  # a heading is no part of a sentence
-    r"|\n(?=[ \t]*(?:[-*+•|]|\d{1,3}[.)])\s)"  # an item of a list or a row of a table begins
-    r"|(?<!\bal)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)(?<!\b[Ff]ig)(?<!\bca)"
-    r"[.!?][\"'”’)\]]*\s+(?=[\"'“(\[]?[A-Z0-9])"
-)
 _MARKS = re.compile(r"\*\*|__|`|\A\s*(?:[-*+•|]|\d{1,3}[.)])[ \t]+")
 
 
@@ -73,14 +67,9 @@ class Passages:
 
 def quote(text: str, start: int, end: int) -> ContextQuote:
     """The sentence of `text` around the characters from `start` to `end`, cut where too long."""
-    low, high = 0, len(text)
-    for border in _BORDER.finditer(text):
-        if border.end() <= start:
-            low = border.end()
-        elif border.start() >= end:
-            stop = border[0][0] in ".!?"
-            high = border.start() + (len(border[0].rstrip()) if stop else 0)
-            break
+    spans = [span for span in sentence_spans(text) if span[0] < end and start < span[1]]
+    low, high = (spans[0][0], spans[-1][1]) if spans else (0, len(text))
+    low, high = min(low, start), max(high, end)
     room = max(40, (MAX_CHARS - (end - start)) // 2)
     before, after = text[low:start], text[end:high]
     if len(before) > room:
