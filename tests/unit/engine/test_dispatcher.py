@@ -87,7 +87,7 @@ def test_a_bad_answer_is_a_fault_of_its_call_and_is_logged_apart(tmp_path: Path)
 
 def test_a_session_that_stops_ends_the_run_but_keeps_what_was_in_flight(tmp_path: Path) -> None:
     def script(item: Call) -> Reply | BaseException:
-        return EngineStopped("gone") if item.prompt.user == "w1" else echo(item)
+        return EngineStopped("gone") if item.prompt.user == "w0" else echo(item)  # the first to end
 
     calls = [call(f"w{n}") for n in range(40)]
     session = ScriptedSession(script, pause_s=0.01)
