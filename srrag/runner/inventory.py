@@ -39,7 +39,6 @@ _OWN = {
     r"completions/journal-[^/]+\.jsonl": "journal",
     r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
     r"completions/\.?index-[^/]+/[^/]+": "index of completions",
-    r"organize/.+": "file of organize",
     r"jobs/[^.][^/]*/feedback\.jsonl": "feedback",
     r"jobs/[^.][^/]*/log\.jsonl": "log of requests",
     r"jobs/export/.+": "export",

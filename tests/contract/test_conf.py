@@ -39,7 +39,6 @@ NEEDED = {
     "sweep": ["root=R", "bench.path=P"],
     "report": ["results=R"],
     "review": ["out=O"],
-    "organize": ["graph.path=G", "root=R"],
     "make_benchmark": ["root=R"],
     "fit_betr": ["root=R"],
     "fit_abstain": ["root=R", "bench.path=P", "train.texts=T"],

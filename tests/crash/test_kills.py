@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-COMMANDS = ("log", "prune", "build", "forget", "anew", "organize")
+COMMANDS = ("log", "prune", "build", "forget", "anew")
 
 
 def harness(module: str, *arguments: object) -> Any:
