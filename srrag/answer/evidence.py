@@ -110,10 +110,14 @@ class LeftOutPaper:
 
 
 def papers_of(evidence: Sequence[Evidence], cited: Iterable[int]) -> tuple[Paper, ...]:
-    """The papers of some evidence, in the order of their first piece; an answer cites `cited`."""
+    """The papers of some evidence, in the order of their first piece; an answer cites `cited`.
+
+    Pieces of one document, or of documents with the same PMID, are one paper.
+    """
     groups: dict[str, list[Evidence]] = {}
     for item in evidence:
-        groups.setdefault(item.doc_id or item.source_id or item.evidence_id, []).append(item)
+        name = item.pmid or item.doc_id or item.source_id or item.evidence_id
+        groups.setdefault(name, []).append(item)
     wanted = {*cited}
     return tuple(
         made(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, TypeAdapter
 
-from srrag.answer.clinical.summary import ClinicalReading
+from srrag.answer.clinical import ClinicalReading
 from srrag.answer.evidence import (
     DESCRIBED,
     Evidence,
@@ -158,7 +158,7 @@ class AnswerRecord:
     expansion: dict[str, Any] | None = None
     """what was made of the question before searching (where a trace is asked for)"""
     clinical: ClinicalReading | None = None
-    """what a clinician reads first, by rules (`options.clinical` of the HTTP API)"""
+    """what a clinician reads first (`options.clinical` of the HTTP API)"""
     off: tuple[str, ...] = ()
     """steps that do nothing without a model"""
     rewritten_from: str | None = None

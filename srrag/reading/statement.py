@@ -40,10 +40,6 @@ _NOT_SIGNIFICANT = re.compile(
     r"|\bnon-?significan\w*|\b(?-i:NS)\b",
     re.IGNORECASE,
 )
-_BETWEEN_SAME = re.compile(
-    r"\bno\b[^.;]{0,60}\b(?:differences?|between-group)\b[^.;]{0,60}\b(?:between|among|groups?)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -51,18 +47,13 @@ class Statement:
     """What a sentence says of an outcome.
 
     `direction` is that of the outcome's value under the intervention; `better_or_worse` is what
-    this means for the patient, "unclear" where the outcome's words do not tell. `negated`: the
-    sentence holds a negation. `significant`: as it says, None where it says nothing or both.
-    `clear`: it tells its direction one way only and hedges nothing. `between_groups`: it finds no
-    difference between groups.
+    this means for the patient, "unclear" where the outcome's words do not tell. `clear`: it tells
+    its direction one way only and hedges nothing.
     """
 
     direction: Direction
     better_or_worse: Worth
-    negated: bool
-    significant: bool | None
     clear: bool
-    between_groups: bool
 
 
 @lru_cache(maxsize=1024)
@@ -82,7 +73,6 @@ def read_statement(
         clause, found = sentence, cues(sentence, own)
     wanted = polarity(outcome or clause)
     cue = _chosen(found, clause, outcome)
-    between = _BETWEEN_SAME.search(sentence) is not None
     if _TAKEN_BACK.search(sentence, max(0, sentence.find(clause))):
         direction: Direction = "no difference"
     elif (
@@ -96,14 +86,8 @@ def read_statement(
         direction = _direction(cue, wanted)
     if _turned(clause, intervention, comparator):
         direction = _TURNS.get(direction, direction)
-    return Statement(
-        direction,
-        _worth(direction, wanted),
-        lexicon("negation").search(sentence) is not None,
-        _significance(sentence),
-        _is_clear(sentence, direction, cue, wanted),
-        between,
-    )
+    clear = _is_clear(sentence, direction, cue, wanted)
+    return Statement(direction, _worth(direction, wanted), clear)
 
 
 def polarity(outcome: str) -> Polarity:
@@ -158,14 +142,6 @@ def _is_clear(sentence: str, direction: Direction, cue: Cue | None, wanted: Pola
     hedged = (lexicon("hedge"), _NOT_SIGNIFICANT, NOT_SIGNIFICANT_P)
     said = SIGNIFICANT_P.search(sentence) or lexicon("significance").search(sentence)
     return bool(said) and not any(each.search(sentence) for each in hedged)
-
-
-def _significance(sentence: str) -> bool | None:
-    rest = _NOT_SIGNIFICANT.sub("", sentence)
-    said = SIGNIFICANT_P.search(rest) or lexicon("significance").search(rest)
-    if rest != sentence or NOT_SIGNIFICANT_P.search(sentence):
-        return None if said else False
-    return True if said else None
 
 
 def _clause(sentence: str, outcome: str) -> str:

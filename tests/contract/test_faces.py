@@ -74,7 +74,7 @@ FACES: dict[str, tuple[Callable[[], str], Mapping[str, str]]] = {
 }
 PAGES = {
     "ask": (
-        ["serve/page/ask.js", "serve/page/paper.js", "serve/page/findings.js",
+        ["serve/page/ask.js", "serve/page/paper.js", "serve/page/reading.js",
          "serve/page/evidence.js"],
         "reply|shown|data", ASK_LEFT_OUT,
     ),

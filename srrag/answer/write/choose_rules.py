@@ -13,6 +13,7 @@ from srrag.algo.terms import terms
 from srrag.answer.select.candidates import Candidate, Passage, asked_outcome, candidates
 from srrag.answer.select.quotes import ExtractRule
 from srrag.core.schema import NO_CHOICE
+from srrag.reading.lexicon import lexicon
 from srrag.reading.outcome_kinds import named_terms
 from srrag.reading.prose import plain
 from srrag.reading.statement import Direction, read_statement
@@ -75,7 +76,7 @@ def stance(text: str) -> str:
     """The yes, no or maybe that a text begins with; else no if it negates, and yes if not."""
     if begins := _BEGINS.match(text):
         return begins[1].casefold()
-    return "no" if read_statement(text).negated else "yes"
+    return "no" if lexicon("negation").search(text) else "yes"
 
 
 def directions(options: Sequence[str]) -> list[Direction]:

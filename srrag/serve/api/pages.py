@@ -52,7 +52,7 @@ _FILES = {
         for name in (
             "page.css", "clinic.css", "runs.css", "graph.css", "ask.js", "runs.js",
             "graph.js", "walk.js", "dom.js", "evidence.js", "window.js", "why.js",
-            "across.js", "reading.js", "findings.js", "paper.js", "places.js", "take.js",
+            "across.js", "reading.js", "paper.js", "places.js", "take.js",
         )
     },
 }  # fmt: skip

@@ -36,7 +36,7 @@ class AnswerOptions(Request):
     """What an answer is to hold beside itself."""
 
     trace: bool = Field(False, description="why each piece of evidence is there, and each step")
-    clinical: bool = Field(False, description="bottom line, certainty, match, findings")
+    clinical: bool = Field(False, description="bottom line, certainty, limits, references")
 
 
 class AnswerRequest(Request):

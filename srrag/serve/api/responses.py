@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.answer.clinical.summary import clinical_reading
+from srrag.answer.clinical import clinical_reading
 from srrag.answer.record import AnswerRecord, StepTime, step_times
 from srrag.core.units import Units
-from srrag.expand.anchor_rules import rule_anchors
 from srrag.retrieve.passages import FoundPassage, found_passages
 from srrag.serve.snapshot import PipelineResult
 
@@ -81,8 +80,7 @@ def answer(
         usage=found.usage.as_dict(), batch_rows=found.batch_rows, version=found.version, **known,
     )  # fmt: skip
     if clinical:
-        anchors = found.row.get("anchors") or rule_anchors([made.question])[0]
-        made = replace(made, clinical=clinical_reading(made.json, anchors, made.why or ()))
+        made = replace(made, clinical=clinical_reading(made))
     return made if explained else replace(made, why=None, expansion=None)
 
 

@@ -2,7 +2,7 @@
 
 import { at, make, read, several, short } from "./dom.js";
 import { badge, citedOf, placesIn, source, standingMark } from "./evidence.js";
-import { cell } from "./findings.js";
+import { cell } from "./reading.js";
 import { spansOf, windowOf } from "./window.js";
 
 const FIRST = 3; // comparisons that stand open

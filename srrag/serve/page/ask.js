@@ -3,10 +3,9 @@
 import { findingsHere, offerAcross } from "./across.js";
 import { at, call, during, fail, make, read, several, withKey } from "./dom.js";
 import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
-import { claims, showFindings } from "./findings.js";
 import { showPaper } from "./paper.js";
 import { address, current, moveTo, remember, showPast } from "./places.js";
-import { bottomLine, certainty, parts, points } from "./reading.js";
+import { bottomLine, certainty, claims, findingsOf, points, showFindings } from "./reading.js";
 import { offer } from "./take.js";
 import { showSteps, stepName } from "./why.js";
 
@@ -85,7 +84,7 @@ function hear(name, data, wanted) {
 const FOLDED = ["read-as", "verdict", "notice", "standing", "missing", "note", "limits", "left-out"];
 
 function clear() {
-  for (const id of ["answer", "sure", "in-short", "parts", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
+  for (const id of ["answer", "sure", "in-short", "points", "findings", "full", "uncited", "references", "steps", "paper"]) {
     at(id).replaceChildren();
   }
   for (const id of [...FOLDED, "result", "feedback", "start", "headline", "paper"]) at(id).hidden = true;
@@ -133,10 +132,8 @@ export function show(reply) {
   at("answer").replaceChildren(...(reading.bottom_line.length
     ? [...bottomLine(reading, reply.evidence, open), studies(reply, open)]
     : paragraphs(reply.answer, reply.evidence, open)).filter(Boolean));
-  at("sure").replaceChildren(...certainty(reading, reply.evidence, open));
-  at("certainty").hidden = at("pair").hidden = silent;
-  at("parts").replaceChildren(...parts(reading));
-  at("match").hidden = !reading.match.length;
+  at("sure").replaceChildren(...certainty(reading.certainty));
+  at("certainty").hidden = at("untold").hidden = silent;
   at("points").replaceChildren(...points(reading));
   tell("verdict", verdict(reply));
   tell("notice", reading.language);
@@ -174,11 +171,9 @@ function writer(reply) {
 // ---- the papers ----
 
 function openPaper(reply, number, asker, finding) {
-  const own = finding ?? (reply.findings.length ? undefined
-    : reply.clinical.findings.find((each) => each.number === number));
   const row = asker.closest("tr") ? asker
-    : document.querySelector(`#f${number} .source`) ?? asker;
-  showPaper(at("paper"), reply, number, own, asker);
+    : document.querySelector(`#findings [data-number="${number}"] .source`) ?? asker;
+  showPaper(at("paper"), reply, number, finding, asker);
   if (row !== asker) row.closest("tr").classList.add("shown");
   const paper = at("paper");
   paper.focus({ preventScroll: true });
@@ -189,7 +184,7 @@ function openPaper(reply, number, asker, finding) {
 
 // Beside the table the paper of the first finding stands open from the start.
 function showFirst(reply) {
-  const first = reply.findings[0] ?? reply.clinical.findings[0];
+  const [first] = findingsOf(reply);
   if (first && matchMedia("(min-width: 1024px)").matches) {
     showPaper(at("paper"), reply, first.number, first, null);
   }

@@ -1,4 +1,4 @@
-// The paper beside the findings: its quote in context, its status, why it is here, and a link out.
+// The paper beside the findings: its passage with what is said marked, its status, why it is here, and a link out.
 
 import { make } from "./dom.js";
 import { badge, chips, figures, gradeLine, placesIn, source, standingMark, titleOf } from "./evidence.js";
@@ -23,10 +23,9 @@ export function showPaper(aside, reply, number, finding, asker) {
     make("h3", { dir: "auto" }, standingMark(item), titleOf(item)),
     reading.claims ? make("p", { className: "claims" }, `It ${reading.claims}.`) : null,
     chips(item),
-    finding?.quote ? context(finding) : null,
-    make("details", { open: !finding?.quote }, make("summary", {}, "The whole passage"),
+    make("details", { open: true }, make("summary", {}, "The whole passage"),
       item.section && !item.text.trimStart().startsWith("#") ? make("p", { className: "section" }, item.section) : null,
-      windowOf(item.text, spansOf(item, finding?.quote ? [finding.quote, ...said] : said, places)), figures(item)),
+      windowOf(item.text, spansOf(item, said, places)), figures(item)),
     reading.because ? make("p", { className: "because" }, reading.because) : null,
     source(item), gradeLine(item),
     why ? make("details", { className: "ranks" }, make("summary", {}, "Ranks and scores"), ...reason(why, item)) : null,
@@ -44,7 +43,7 @@ function place(aside, asker) {
   if (WIDE.matches || !row) {
     document.getElementById("found").append(aside);
   } else {
-    const cell = make("td", { colSpan: 4 }, aside);
+    const cell = make("td", { colSpan: 3 }, aside);
     row.after(make("tr", { id: "paper-row" }, cell));
   }
   aside.hidden = false;
@@ -53,12 +52,4 @@ function place(aside, asker) {
 function goBack(asker) {
   asker.scrollIntoView({ block: "center" });
   asker.focus();
-}
-
-function context(finding) {
-  return make("blockquote", { dir: "auto" },
-    finding.before ? make("span", { className: "around" }, `${finding.before} `) : null,
-    make("mark", {}, finding.quote),
-    finding.after ? make("span", { className: "around" }, ` ${finding.after}`) : null,
-    finding.verbatim ? null : make("p", { className: "fine" }, "The answer says this in words of its own."));
 }

@@ -55,21 +55,22 @@ def test_what_both_groups_do_is_no_effect_of_an_intervention_without_a_comparato
 
 
 @pytest.mark.parametrize(
-    ("sentence", "significant", "clear"),
+    ("sentence", "clear"),
     [
-        ("Pain was significantly lower with taping.", True, True),
-        ("Pain was lower with taping (p = 0.03).", True, True),
-        ("Pain was lower with taping.", None, False),
-        ("Pain was slightly lower with taping (p = 0.04).", True, False),
-        ("Pain did not differ significantly.", False, True),
-        ("Pain did not differ (p = 0.4), but function was significantly better.", None, False),
+        ("Pain was significantly lower with taping.", True),
+        ("Pain was lower with taping (p = 0.03).", True),
+        ("Pain was lower with taping.", False),
+        ("Pain was slightly lower with taping (p = 0.04).", False),
+        ("There was a significant trend to lower pain with taping.", False),
+        ("Pain was significantly lower with taping among women only.", False),
+        ("Pain did not differ significantly.", True),
+        ("Pain did not differ (p = 0.4), but function was significantly better.", False),
     ],
 )
 def test_a_statement_is_clear_if_it_says_one_thing_and_hedges_nothing(
-    sentence: str, significant: bool | None, clear: bool
+    sentence: str, clear: bool
 ) -> None:
-    said = read_statement(sentence, "pain")
-    assert (said.significant, said.clear) == (significant, clear)
+    assert read_statement(sentence, "pain").clear == clear
 
 
 @pytest.mark.parametrize(
