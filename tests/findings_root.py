@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.core.schema import FINDINGS
-from srrag.storage.store import Receipt, Store
+from srrag.storage.store import Store
 from tests.conftest import linked
 from tests.unit.synthesis.made import finding
 
@@ -54,10 +54,7 @@ def with_findings(source: Path, root: Path) -> Path:
     table = pa.Table.from_pylist(rows, FINDINGS)
     with store.lock():
         entry = pointer["stages"]["findings"] | {"fingerprint": "f" * 20, "parts": ["a" * 32]}
-        store.write_part(
-            "findings", "f" * 20, table,
-            lambda sha256, size: Receipt("a" * 32, len(rows), 0, 0, len(rows), 0, sha256, size, 0),
-        )  # fmt: skip
+        store.write_part("findings", "f" * 20, "a" * 32, table)
         stages = pointer["stages"] | {"findings": entry}
         store.write_pointer("default", {**pointer, "stages": stages})
     return root

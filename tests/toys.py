@@ -65,7 +65,7 @@ def records(numbers: range) -> list[RawRecord]:
 
 def number_parts(store: object, sizes: list[int]) -> list[str]:
     """Write parts of consecutive numbers as the stage `numbers`."""
-    from srrag.storage.store import Receipt, Store
+    from srrag.storage.store import Store
 
     assert isinstance(store, Store)
     names, start = [], 0
@@ -76,11 +76,7 @@ def number_parts(store: object, sizes: list[int]) -> list[str]:
             {"raw_id": [str(v) for v in values], "value": values, "reject": [None] * size},
             schema=NUMBERS,
         )
-
-        def receipt(sha256: str, num_bytes: int, name: str = name, size: int = size) -> Receipt:
-            return Receipt(name, size, 0, 0, size, 0, sha256, num_bytes, 0.0)
-
-        store.write_part("numbers", "f0", table, receipt)
+        store.write_part("numbers", "f0", name, table)
         names.append(name)
         start += size
     return names

@@ -1,4 +1,4 @@
-"""The keys of every job and what they mean, read from the files of conf/: for docs and a test."""
+"""The page of all keys in the docs: the files of conf/, and the fields of what they name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import yaml
 
 from srrag.config import places
 from srrag.config.places import CONF, CONFS
@@ -34,77 +30,6 @@ SHARED = {
     "pipeline": "how evidence is found and answers are written",
 }
 """Keys with the same meaning in every job; a comment in a job's own file takes precedence."""
-_LINE = re.compile(r"^(?P<indent> *)(?P<dash>- )?(?P<name>\w+):(?P<rest>[ ].*|)$")
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a job: its dotted name, its default as YAML, and what it means, "" for unknown."""
-
-    name: str
-    default: str
-    meaning: str
-
-
-def keys_of(job: str) -> list[Key]:
-    """The keys of a job, those of a step under its class's name apart, in the file's order."""
-    return list(_keys((CONF / f"{job}.yaml").read_text("utf-8")))
-
-
-def _keys(text: str) -> Iterator[Key]:
-    holders: list[tuple[int, str]] = []
-    lines = text.splitlines()
-    steps = [-1]  # indents of mappings that a class describes
-    for number, line in enumerate(lines):
-        found = _LINE.match(line)
-        if not found:
-            continue
-        indent, name = len(found["indent"]), found["name"]
-        while holders and holders[-1][0] >= indent:
-            holders.pop()
-        steps = [each for each in steps if each < indent]
-        if name == "_target_":
-            steps.append(indent - 1)
-            continue
-        value, _, comment = (found["rest"] or "").partition("  #")
-        value = value.split(" # ")[0].strip()
-        in_defaults = any(holder == "defaults" for _, holder in holders)
-        if in_defaults and not found["dash"]:
-            continue
-        path = ".".join([holder for _, holder in holders if holder != "defaults"] + [name])
-        opens = not value or value.startswith("#")
-        if opens:
-            holders.append((indent, name))
-        if len(steps) > 1 or (opens and _has_children(lines[number + 1 :], indent)):
-            continue
-        said = " ".join([comment.strip(" #"), *_continued(lines[number + 1 :])]).strip()
-        inner = yaml.safe_load(value) if value.startswith("{") and "_target_" not in value else None
-        if isinstance(inner, dict) and inner:
-            for key, default in inner.items():
-                yield Key(f"{path}.{key}", _shown(default), said or SHARED.get(key, ""))
-        elif "_target_" in value:
-            yield Key(path, value, said or "a step: its fields are in the reference of its class")
-        else:
-            yield Key(path, value, said or SHARED.get(name, ""))
-
-
-def _has_children(rest: list[str], indent: int) -> bool:
-    line = next((each for each in rest if each.strip() and not each.strip().startswith("#")), "")
-    return len(line) - len(line.lstrip()) > indent
-
-
-def _continued(rest: list[str]) -> Iterator[str]:
-    """Lines below a key that hold nothing but more of its comment."""
-    for line in rest:
-        if not re.match(r"^ {20,}#", line):
-            return
-        yield line.strip(" #")
-
-
-def _shown(value: Any) -> str:
-    return "null" if value is None else str(value)
-
-
 def choices() -> Iterator[tuple[str, str, str, str]]:
     """Yield each choice of each group: group, choice, what its file says of it, and its class."""
     for group in sorted({path.name for conf in CONFS for path in conf.iterdir() if path.is_dir()}):
@@ -126,15 +51,12 @@ def _first_key(text: str) -> int:
 
 def reference(jobs: dict[str, str]) -> str:
     """The page of all keys in Markdown; `jobs` says in a line what each job does."""
-    lines = ["# Keys", "", "Every key is an override: `srrag <job> key=value`.", ""]
+    lines = ["# Keys", "", "Every key is an override: `srrag <job> key=value`. In all jobs:", ""]
+    lines += [f"- `{key}`: {meaning}" for key, meaning in SHARED.items()] + [""]
     for job, what in jobs.items():
+        text = (CONF / f"{job}.yaml").read_text("utf-8").strip()
         lines += [f"## srrag {job}", "", f"{what[:1].upper()}{what[1:]}.", ""]
-        lines += ["| Key | Default | Meaning |", "|---|---|---|"]
-        cells = ([f"`{k.name}`", f"`{k.default}`", k.meaning] for k in keys_of(job))
-        lines += [
-            "| " + " | ".join(each.replace("|", "\\|") for each in row) + " |" for row in cells
-        ]
-        lines.append("")
+        lines += ["```yaml", text, "```", ""]
     lines += ["## Choices", "", "`group=choice`, as in `srrag build corpus=folder`.", ""]
     for group, choice, said, kind in choices():
         lines += [f"**`{group}={choice}`** {said}", ""]

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from srrag.core.stage import Plan, Stage
 from srrag.runner.ingest import known_rows, write_segment
-from srrag.runner.part import count_reasons, live
+from srrag.runner.part import live
 from srrag.storage import mirror
 from srrag.storage.manifest import DamagedError, check_part
-from srrag.storage.store import Receipt, Store
+from srrag.storage.store import Store
 
 OWNERS = ("raw_id", "doc_id", "unit_id")
 """Columns that identify the document of a row."""
@@ -106,24 +106,17 @@ def _derive(
     rest = table.filter(pc.invert(of_documents(table, *gone))).combine_chunks()
     former = store.read_receipt(stage.name, fingerprint, old)
     source = store.read_part(before, plan.fingerprint(before), new)
-    reasons = count_reasons(rest)
-
-    def receipt(sha256: str, num_bytes: int) -> Receipt:
-        return Receipt(
-            part=new,
-            rows_in=source.num_rows,
-            skipped=source.num_rows - live(source).num_rows,
-            failed=_failed(rest, stage.name, former.failed),
-            rows_out=rest.num_rows,
-            rejected=sum(reasons.values()),
-            sha256=sha256,
-            num_bytes=num_bytes,
-            seconds=round(time.perf_counter() - started, 4),
-            reasons=reasons,
-            usage=former.usage,  # these calls were paid, even if their rows are gone
-        )
-
-    store.write_part(stage.name, fingerprint, rest, receipt)
+    store.write_part(
+        stage.name,
+        fingerprint,
+        new,
+        rest,
+        rows_in=source.num_rows,
+        skipped=source.num_rows - live(source).num_rows,
+        failed=_failed(rest, stage.name, former.failed),
+        usage=former.usage,  # these calls were paid, even if their rows are gone
+        started=started,
+    )
 
 
 def _failed(table: pa.Table, stage: str, most: int) -> int:

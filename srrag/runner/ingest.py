@@ -6,7 +6,6 @@ document is dissolved, and its remaining documents form a new one.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,47 +15,7 @@ import pyarrow.compute as pc
 from srrag.core.ids import content_id, segment_id
 from srrag.core.spec import canonical
 from srrag.corpus.record import RawRecord, raw_table
-from srrag.runner.part import count_reasons
-from srrag.storage.store import Receipt, Store
-
-
-def write_source(
-    store: Store, stage: str, fingerprint: str, table: pa.Table, rows: int
-) -> list[str]:
-    """Write a table in parts of `rows` rows, unless they exist; returns the names in order.
-
-    Equal rows in equal order make the same part, so a name may occur twice.
-    """
-    return [_write(store, stage, fingerprint, part) for part in _slices(table, rows)]
-
-
-def part_names(table: pa.Table, rows: int) -> list[str]:
-    """Return the names that `write_source` gives to its parts."""
-    return [_name(part) for part in _slices(table, rows)]
-
-
-def _slices(table: pa.Table, rows: int) -> list[pa.Table]:
-    return [table.slice(start, rows) for start in range(0, table.num_rows, rows)]
-
-
-def _name(table: pa.Table) -> str:
-    return segment_id(content_id(canonical(row)) for row in table.to_pylist())
-
-
-def _write(store: Store, stage: str, fingerprint: str, table: pa.Table) -> str:
-    started = time.perf_counter()
-    part = _name(table)
-    if not store.has_part(stage, fingerprint, part):
-        size, reasons = table.num_rows, count_reasons(table)
-
-        def receipt(sha256: str, num_bytes: int) -> Receipt:
-            seconds = round(time.perf_counter() - started, 4)
-            rejected = sum(reasons.values())
-            return Receipt(part, size, 0, 0, size, rejected, sha256, num_bytes, seconds, reasons)
-
-        store.write_part(stage, fingerprint, table, receipt)
-    return part
-
+from srrag.storage.store import Store
 
 SEGMENT_ROWS = 500
 SEGMENT_BYTES = 64 << 20
@@ -137,24 +96,30 @@ def _kept_and_survivors(
 
 def write_segment(store: Store, fingerprint: str, table: pa.Table) -> str:
     """Write a segment if it is new; returns its name, the hash of its rows."""
-    started = time.perf_counter()
     part = segment_id(table["raw_id"].to_pylist())
-    reasons = count_reasons(table)
-
-    def receipt(sha256: str, num_bytes: int) -> Receipt:
-        return Receipt(
-            part=part,
-            rows_in=table.num_rows,
-            skipped=0,
-            failed=0,
-            rows_out=table.num_rows,
-            rejected=sum(reasons.values()),
-            sha256=sha256,
-            num_bytes=num_bytes,
-            seconds=round(time.perf_counter() - started, 4),
-            reasons=reasons,
-        )
-
-    if not store.has_part("raw", fingerprint, part):
-        store.write_part("raw", fingerprint, table, receipt)
+    _write_new(store, "raw", fingerprint, part, table)
     return part
+
+
+def write_source(
+    store: Store, stage: str, fingerprint: str, table: pa.Table, rows: int
+) -> list[str]:
+    """Write a table in parts of `rows` rows, unless they exist; returns the names in order.
+
+    Equal rows in equal order make the same part, so a name may occur twice.
+    """
+    names = part_names(table, rows)
+    for number, part in enumerate(names):
+        _write_new(store, stage, fingerprint, part, table.slice(number * rows, rows))
+    return names
+
+
+def part_names(table: pa.Table, rows: int) -> list[str]:
+    """Return the names that `write_source` gives to its parts."""
+    ids = [content_id(canonical(row)) for row in table.to_pylist()]
+    return [segment_id(ids[start : start + rows]) for start in range(0, len(ids), rows)]
+
+
+def _write_new(store: Store, stage: str, fingerprint: str, part: str, table: pa.Table) -> None:
+    if not store.has_part(stage, fingerprint, part):
+        store.write_part(stage, fingerprint, part, table)

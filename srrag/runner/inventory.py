@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
-from srrag.storage.atomic_write import read_json
+from srrag.storage.atomic_write import read_object
 from srrag.storage.manifest import DamagedError, check_part
 from srrag.storage.store import Store
 
@@ -39,16 +39,9 @@ _OWN = {
     r"completions/journal-[^/]+\.jsonl": "journal",
     r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
     r"completions/\.?index-[^/]+/[^/]+": "index of completions",
-    r"jobs/[^.][^/]*/feedback\.jsonl": "feedback",
-    r"jobs/[^.][^/]*/log\.jsonl": "log of requests",
-    r"jobs/export/.+": "export",
     r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
     r"jobs/[^.].*/model/.+": "trained model",
     r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
-    r"jobs/[^.].*/(answers\.parquet|biogen\.json)": "stored run",
-    r"jobs/[^.].*/(report/.+|summary\.json|[^/]+\.(md|png))": "report",
-    r"jobs/make_benchmark/.+": "benchmark",
-    r"jobs/(fit|train)_.+": "material of a training",
     r"jobs/[^.][^/]*(/.+)?": "output",
 }
 """The kind of a file by its path below the root; the first match counts."""
@@ -95,11 +88,11 @@ def unexplained(store: Store) -> Iterator[Path]:
     for folder in sorted(path for path in stages.glob("*/*") if path.is_dir()):
         yield from (_strays if folder in named else _orphans)(folder)
     yield from (path for path in _files(store.root / "builds") if not _is_of_pointer(path))
-    beside = (path for path in store.root.iterdir() if path.name not in _OTHERS)
-    loose = [*stages.glob("*"), *stages.glob("*/*"), *beside]
-    for path in sorted({*(path for path in loose if path.is_file()), *_below(store.root)}):
-        if kind_of(path, store.root) is None:
-            yield path
+    loose = [path for path in (*stages.glob("*"), *stages.glob("*/*")) if path.is_file()]
+    for folder in store.root.iterdir():
+        if folder.name not in _OTHERS:
+            loose += [folder] if folder.is_file() else _files(folder)
+    yield from (path for path in sorted(loose) if kind_of(path, store.root) is None)
 
 
 def asked_parts(root: Path) -> Iterator[Path]:
@@ -119,26 +112,14 @@ def damaged_parts(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def pointers(store: Store) -> Iterator[dict[str, Any]]:
-    """Yield the pointers of a root; raises ValueError that names a damaged one."""
-    for path in sorted((store.root / "builds").glob("[!.]*.json")):
-        yield store.read_pointer(path.stem)
+    """The pointers of a root, one by one; raises ValueError that names a damaged one."""
+    return map(store.read_pointer, store.builds())
 
 
 def build_files(folder: Path) -> set[str]:
     """Return the files in the manifest of a build; empty if the folder holds no build."""
-    try:
-        manifest = read_json(folder / "manifest.json")
-    except (OSError, ValueError):
-        return set()
-    files = manifest.get("files") if isinstance(manifest, dict) else None
+    files = read_object(folder / "manifest.json").get("files")
     return set(files) if isinstance(files, dict) else set()
-
-
-def _below(root: Path) -> Iterator[Path]:
-    """Yield the files of folders other than those of stages, pointers and jobs."""
-    for folder in root.iterdir():
-        if folder.name not in _OTHERS:
-            yield from _files(folder)
 
 
 def _is_of_pointer(path: Path) -> bool:
@@ -172,7 +153,7 @@ def _orphans(folder: Path) -> Iterator[Path]:
         is_part = re.fullmatch(r"part-[^/]+\.(parquet|json)|\.attempt-[^/]+\.json", name)
         whole = is_part and not built and not _is_half(path)
         is_ours = name in built or _LOCK.fullmatch(path.name)
-        if not (whole or is_ours or (name == "manifest.json" and _is_manifest(path))):
+        if not (whole or is_ours or (name == "manifest.json" and read_object(path))):
             yield path
 
 
@@ -186,13 +167,6 @@ def _is_half(path: Path) -> bool:
         other = ".json" if path.suffix == ".parquet" else ".parquet"
         return not path.with_suffix(other).exists()
     return False
-
-
-def _is_manifest(path: Path) -> bool:
-    try:
-        return isinstance(read_json(path), dict)
-    except ValueError:
-        return False
 
 
 def _files(folder: Path) -> Iterator[Path]:

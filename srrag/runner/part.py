@@ -138,25 +138,17 @@ def run_part(
         attempt.release()
         raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
-    result = result.combine_chunks()
-    reasons = count_reasons(result)
-
-    def receipt(sha256: str, num_bytes: int) -> Receipt:
-        return Receipt(
-            part=part,
-            rows_in=table.num_rows,
-            skipped=table.num_rows - alive.num_rows,
-            failed=len(failures),
-            rows_out=result.num_rows,
-            rejected=sum(reasons.values()),
-            sha256=sha256,
-            num_bytes=num_bytes,
-            seconds=round(time.perf_counter() - started, 4),
-            reasons=reasons,
-            usage=usage.as_dict() if usage != Usage() else {},
-        )
-
-    done = store.write_part(stage.name, fingerprint, result, receipt)
+    done = store.write_part(
+        stage.name,
+        fingerprint,
+        part,
+        result.combine_chunks(),
+        rows_in=table.num_rows,
+        skipped=table.num_rows - alive.num_rows,
+        failed=len(failures),
+        usage=usage.as_dict() if usage != Usage() else {},
+        started=started,
+    )
     attempt.done()
     return done
 
@@ -185,17 +177,6 @@ def live(table: pa.Table) -> pa.Table:
     if "reject" not in table.column_names:
         return table
     return table.filter(pc.is_null(table.column("reject")))
-
-
-def count_reasons(table: pa.Table) -> dict[str, int]:
-    """Count the rejected rows by reason."""
-    if "reject" not in table.column_names:
-        return {}
-    rejected = table.column("reject").drop_null().combine_chunks()
-    if not len(rejected):
-        return {}
-    counts = pc.value_counts(pc.struct_field(rejected, "reason")).to_pylist()
-    return {item["values"]: item["counts"] for item in counts}
 
 
 def _results(

@@ -138,11 +138,8 @@ class RelationBuilds:
             if item.name not in stage.inputs:
                 continue
             fingerprint = self.plan.fingerprint(item.name, self.parts)
-            if isinstance(item.run, Build):
-                contents[item.name] = manifest_files(self.store.stage_dir(item.name, fingerprint))
-            else:
-                receipts = self.store.receipts(item.name, fingerprint, sorted(self.parts))
-                contents[item.name] = {receipt.part: receipt.sha256 for receipt in receipts}
+            parts = {} if isinstance(item.run, Build) else {"parts": sorted(self.parts)}
+            contents[item.name] = self.store.held(item.name, {"fingerprint": fingerprint, **parts})
         return contents
 
     def _from_nothing(self, stage: Stage) -> bool:

@@ -22,7 +22,7 @@ from srrag.runner.relation_builds import manifest_of
 from srrag.runner.settled import settled_embedder
 from srrag.runner.verify import amiss
 from srrag.storage import mirror
-from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.atomic_write import commit_json, read_json, read_object
 from srrag.storage.manifest import DamagedError, check_files
 from srrag.storage.store import Store
 from srrag.storage.trash import discard
@@ -116,10 +116,7 @@ class Repair:
         found: set[tuple[str, ...]] = set()
         for stage in self.plan.builds:
             for path in (self.store.root / "stages" / stage.name).glob("*/manifest.json"):
-                try:
-                    read = read_json(path)["contents"]
-                except (ValueError, KeyError, TypeError):
-                    continue
+                read = read_object(path).get("contents") or {}
                 found |= {tuple(sorted(read[name])) for name in steps & read.keys()}
         built = {parts: times for parts in found if (times := self._built_of(parts))}
         if not built:
@@ -169,15 +166,14 @@ class Repair:
     def _named(self) -> dict[Path, set[str]]:
         """Return the folders that pointers name, each with the names of those pointers."""
         named: dict[Path, set[str]] = {}
-        for path in sorted((self.store.root / "builds").glob("[!.]*.json")):
+        for build in self.store.builds():
             try:
-                entries = self.store.read_pointer(path.stem)["stages"]
+                folders = self.store.artifacts(build).values()
             except ValueError as error:
-                self._say(f"{str(error).partition(';')[0]}: build={path.stem} mends it")
+                self._say(f"{str(error).partition(';')[0]}: build={build} mends it")
                 continue
-            for name, entry in entries.items():
-                folder = self.store.stage_dir(name, entry["fingerprint"])
-                named.setdefault(folder, set()).add(path.stem)
+            for folder in folders:
+                named.setdefault(folder, set()).add(build)
         return named
 
     def _damaged_parts(self) -> Iterator[tuple[str, dict[str, str]]]:

@@ -33,10 +33,11 @@ def settled_embedder(root: Path) -> str | None:
 
 def built_embedder(root: Path) -> str | None:
     """The arithmetic of a finished build's vectors, if they are the packaged model's."""
-    for pointer in sorted((root / "builds").glob("[!.]*.json")):
+    store = Store(root)
+    for name in store.builds():
         with suppress(OSError, ValueError, LookupError, TypeError):
-            entry = read_json(pointer)["stages"]["vectors"]
-            folder = Store(root).stage_dir("vectors", entry["fingerprint"])
+            entry = read_json(store.pointer_path(name))["stages"]["vectors"]
+            folder = store.stage_dir("vectors", entry["fingerprint"])
             spec = read_json(folder / "manifest.json")["spec"]
             encoder = spec.get("encoder", {})  # a specification leaves out what is the default
             ours = encoder.get("model", "minilm") == "minilm"

@@ -15,11 +15,11 @@ from srrag.core.standing import STANDINGS
 from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts, kind_of
-from srrag.runner.part import count_reasons, live
+from srrag.runner.part import live
 from srrag.runner.summary import rejects_path
-from srrag.storage.atomic_write import read_json
-from srrag.storage.manifest import manifest_files
-from srrag.storage.store import Receipt, Store
+from srrag.storage.atomic_write import read_json, read_object
+from srrag.storage.manifest import changed_files, manifest_files
+from srrag.storage.store import Receipt, Store, count_reasons
 
 _SEALED = {"fitted file": "*.json", "trained model": "manifest.json", "results": "rows.json"}
 """Kinds of outputs with a hash, and which of their files holds it: its own, or those of others."""
@@ -38,18 +38,8 @@ def damaged_outputs(root: Path) -> Iterator[str]:
             except (OSError, ValueError) as error:
                 yield str(error)
             else:
-                yield from _amiss(path.parent, stated)
-
-
-def _amiss(folder: Path, stated: Any) -> Iterator[str]:
-    """Yield the files that a list of hashes names and that are missing or differ."""
-    files = stated.get("files") if isinstance(stated, dict) else None
-    for name, sha256 in files.items() if isinstance(files, dict) else ():
-        path = folder / name
-        if not path.is_file():
-            yield f"{path} is missing"
-        elif file_sha256(path) != sha256:
-            yield f"{path} is not what was written (sha256 differs)"
+                files = stated.get("files") if isinstance(stated, dict) else None
+                yield from changed_files(path.parent, files if isinstance(files, dict) else {})
 
 
 _COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
@@ -75,7 +65,8 @@ def verify(store: Store, build: str) -> dict[str, Any]:
             if before not in stages
         ]
         manifest = store.stage_dir(name, entry["fingerprint"]) / "manifest.json"
-        if entry.get("inputs") and not _is_of(manifest, entry["fingerprint"]):
+        stated = read_object(manifest).get("fingerprint")
+        if entry.get("inputs") and stated != entry["fingerprint"]:
             problems.append(f"{name}: {manifest} is missing or of another stage")
         if "parts" in entry and entry["parts"] != raw:
             problems.append(f"{name}: the pointer names other parts than those of the corpus")
@@ -140,15 +131,6 @@ def _verify_standing(store: Store, stages: dict[str, Any]) -> Iterator[str]:
         yield f"standing: document {absent['doc_id'][0]} is not in this build"
 
 
-def _is_of(manifest: Path, fingerprint: str) -> bool:
-    """Whether a manifest exists and has this fingerprint."""
-    try:
-        found = read_json(manifest) if manifest.exists() else None
-    except ValueError:
-        return False
-    return isinstance(found, dict) and found.get("fingerprint") == fingerprint
-
-
 def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list[str]) -> int:
     folder = store.stage_dir(name, entry["fingerprint"])
     if not (folder / "manifest.json").exists():
@@ -161,33 +143,19 @@ def _verify_files(store: Store, name: str, entry: dict[str, Any], problems: list
         return 0
     if read_json(folder / "manifest.json").get("figures") != entry.get("figures"):
         problems.append(f"{name}: the figures of pointer and manifest differ")
-    for file, sha256 in files.items():
-        if not (folder / file).exists():
-            problems.append(f"{name}: {folder / file} is missing")
-        elif file_sha256(folder / file) != sha256:
-            problems.append(f"{name}: {folder / file} is not what was built (sha256 differs)")
+    problems += [f"{name}: {problem}" for problem in changed_files(folder, files)]
     return len(files)
 
 
 def _of_others(store: Store, stages: dict[str, Any], name: str) -> Iterator[str]:
     """Yield the inputs of a build that have changed since: a run stopped before it was rebuilt."""
     folder = store.stage_dir(name, stages[name]["fingerprint"])
-    try:
-        manifest = read_json(folder / "manifest.json")
-        contents = dict(manifest.get("contents") or {})
-    except (OSError, ValueError, AttributeError):
-        return  # the check of its files reports it
+    contents = read_object(folder / "manifest.json").get("contents") or {}
     for before, read in contents.items():
         if (entry := stages.get(before)) is None:
             continue
         try:
-            if "parts" in entry:
-                parts = {
-                    p: store.read_receipt(before, entry["fingerprint"], p) for p in entry["parts"]
-                }
-                now = {part: receipt.sha256 for part, receipt in parts.items()}
-            else:
-                now = manifest_files(store.stage_dir(before, entry["fingerprint"]))
+            now = store.held(before, entry)
         except (ValueError, OSError):
             continue  # the check of that stage reports it
         if now != read:

@@ -113,6 +113,15 @@ def read_json(path: Path) -> Any:
     return parse_json(mirror.read(path), path)
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; an empty one if it is missing or damaged, which another check reports."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def parse_json(text: bytes, path: Path) -> Any:
     """Parse the bytes of a JSON file; raises ValueError that names a damaged file.
 

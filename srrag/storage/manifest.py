@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from srrag.core.errors import SrragError
@@ -71,6 +71,16 @@ def manifest_files(folder: Path) -> dict[str, str]:
     if not isinstance(files, dict) or not files:
         raise DamagedError(f"{named} names no files; run the build again, with repair=true")
     return files
+
+
+def changed_files(folder: Path, files: Mapping[str, str]) -> Iterator[str]:
+    """Say which files of a folder are missing or differ from their sha256, one message a file."""
+    for name, sha256 in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield f"{path} is missing"
+        elif file_sha256(path) != sha256:
+            yield f"{path} is not what was written (sha256 differs)"
 
 
 def stamps(folder: Path, names: Iterable[str]) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from srrag.core.ids import file_sha256
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import changed_files
 from srrag.storage.mirror import join, pull_build
 from srrag.storage.object_store import MANIFEST
 
@@ -38,12 +39,8 @@ def check_sealed(folder: Path, revision: str | None = None) -> str:
     Raises ValueError that names a file which is missing or differs from the manifest, or the
     folder if it has another revision than the given one.
     """
-    for name, expected in _hashes(folder).items():
-        path = folder / name
-        if not path.is_file():
-            raise ValueError(f"{path}: the file is missing; {MANIFEST} names it")
-        if file_sha256(path) != expected:
-            raise ValueError(f"{path}: the file is not the one that {MANIFEST} names (sha256)")
+    for problem in changed_files(folder, _hashes(folder)):
+        raise ValueError(f"{problem}; {MANIFEST} names it")
     found = sealed_revision(folder)
     if revision is not None and found != revision:
         raise ValueError(f"{folder}: the model is {found[:19]}…, not {revision[:19]}…")

@@ -13,7 +13,8 @@ atomically, so a killed process leaves either a whole part or none. For a root o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.core.errors import UsageError
@@ -37,6 +39,7 @@ from srrag.storage.atomic_write import (
 from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_files, remember
 
 LAYOUT = 1
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Store:
             self.write_marker()
         self.check()
 
-    def write_marker(self, settled: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def write_marker(self, settled: Mapping[str, Any] = _NONE) -> None:
         """Write the marker file: the layout version, and what is settled for the whole root."""
         commit_json(self._marker, {"layout": LAYOUT, **settled}, sealed=True)
 
@@ -207,18 +210,43 @@ class Store:
         self,
         stage: str,
         fingerprint: str,
+        part: str,
         table: pa.Table,
-        receipt: Callable[[str, int], Receipt],
+        *,
+        rows_in: int | None = None,
+        skipped: int = 0,
+        failed: int = 0,
+        usage: Mapping[str, Any] = _NONE,
+        started: float | None = None,
     ) -> Receipt:
-        """Write a part: its data, then the receipt that makes it valid."""
-        path = self.part_path(stage, fingerprint, receipt("", 0).part)
+        """Write a part: its data, then the receipt that makes it valid.
+
+        `rows_in` are the rows of its input, by default its own; `skipped`, `failed` and `usage` are
+        as in Receipt; its seconds count from `started` (time.perf_counter).
+        """
+        path = self.part_path(stage, fingerprint, part)
         if stage.startswith(_ASKED):
             keep_private(self.root / "stages" / stage)
+        began = time.perf_counter() if started is None else started
+        reasons = count_reasons(table)
         written: list[Receipt] = []
 
         def write(temporary: Path) -> None:
             write_parquet(table, temporary)
-            written.append(receipt(file_sha256(temporary), temporary.stat().st_size))
+            receipt = Receipt(
+                part=part,
+                rows_in=table.num_rows if rows_in is None else rows_in,
+                skipped=skipped,
+                failed=failed,
+                rows_out=table.num_rows,
+                rejected=sum(reasons.values()),
+                sha256=file_sha256(temporary),
+                num_bytes=temporary.stat().st_size,
+                seconds=round(time.perf_counter() - began, 4),
+                reasons=reasons,
+                usage=dict(usage),
+            )
+            written.append(receipt)
 
         # Remove the old receipt before rewriting a part, since it describes other data.
         mirror.remove(path.with_suffix(".json"))
@@ -247,6 +275,10 @@ class Store:
         """Read the receipts of parts, in the order of the parts."""
         self.parts(stage, fingerprint)
         return [self.read_receipt(stage, fingerprint, part) for part in parts]
+
+    def builds(self) -> list[str]:
+        """The names of the builds that have a pointer here, damaged ones too."""
+        return sorted(path.stem for path in (self.root / "builds").glob("[!.]*.json"))
 
     def pointer_path(self, build: str) -> Path:
         """The file of a build's pointer."""
@@ -282,14 +314,26 @@ class Store:
         for name, entry in self.read_pointer(build)["stages"].items():
             if names is not None and name not in names:
                 continue
-            fingerprint = entry["fingerprint"]
-            if "parts" in entry:
-                receipts = self.receipts(name, fingerprint, entry["parts"])
-                held: Any = {receipt.part: receipt.sha256 for receipt in receipts}
-            else:
-                held = manifest_files(self.stage_dir(name, fingerprint))
-            found[name] = [fingerprint, held]
+            found[name] = [entry["fingerprint"], self.held(name, entry)]
         return found
+
+    def held(self, stage: str, entry: Mapping[str, Any]) -> dict[str, str]:
+        """The sha256 of each part or file of a stage, given its entry in a pointer."""
+        if "parts" not in entry:
+            return manifest_files(self.stage_dir(stage, entry["fingerprint"]))
+        receipts = self.receipts(stage, entry["fingerprint"], entry["parts"])
+        return {receipt.part: receipt.sha256 for receipt in receipts}
+
+
+def count_reasons(table: pa.Table) -> dict[str, int]:
+    """Count the rejected rows by reason."""
+    if "reject" not in table.column_names:
+        return {}
+    rejected = table.column("reject").drop_null().combine_chunks()
+    if not len(rejected):
+        return {}
+    counts = pc.value_counts(pc.struct_field(rejected, "reason")).to_pylist()
+    return {item["values"]: item["counts"] for item in counts}
 
 
 def _is_pointer(value: Any) -> bool:

@@ -165,16 +165,16 @@ def _fill(folder: Path) -> None:
 
 
 def _write_outputs(jobs: Path) -> None:
-    """An output of each kind; feedback, an export and a report are there."""
+    """An output of each kind."""
     from srrag.storage.atomic_write import commit_json
     from srrag.storage.sealed_folder import seal
     from tests.unit.lab.report.toy_results import write_toy
 
     commit_json(jobs / "fit_betr" / "betr.json", {"weights": [1.0]}, sealed=True)
     for name in (
-        "serve/log.jsonl", "answer/answers.parquet", "make_benchmark/public.jsonl",
-        "fit_betr/curve.svg", "train_filter/model/weights.bin", "mine/notes.txt",
-    ):  # fmt: skip
+        "train_filter/model/weights.bin",
+        "mine/notes.txt",
+    ):
         path = jobs / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"what {name} holds\n" * 8, "utf-8")

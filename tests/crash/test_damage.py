@@ -14,10 +14,7 @@ from tests.crash.test_kills import harness
 
 _LOSSES = ("bit", "cut", "zero", "gone")
 _ASKED_AGAIN = ("stages/questions", "stages/answers-", "forgotten.copy.json")
-_NOT_OURS = (
-    "output", "feedback", "log of requests", "export", "stored run", "report", "benchmark",
-    "material of a training", "attempt note",
-)  # fmt: skip
+_NOT_OURS = ("output", "attempt note")
 _BY_ITS_COMMAND = ("fitted file", "trained model", "results")
 """Named by `verify` until the command that wrote them has made them again."""
 HARMLESS = {(kind, damage) for kind in _NOT_OURS for damage in _LOSSES}
@@ -43,21 +40,6 @@ def missed(kind: str) -> bool:
     """Whether the docs say that nothing misses a file of this kind, or only what asks for it."""
     told = rows()[kind.removesuffix(OF_BENCHMARK)][2]
     return told.startswith(("not", "nothing", "asked again", "the same; of the copy alone not"))
-
-
-def test_every_output_that_a_job_writes_by_default_has_a_kind_of_its_own() -> None:
-    outputs = {
-        path.stem: out.group(1).replace("${format}", "graphml")
-        for path in sorted((REPOSITORY / "conf").glob("*.yaml"))
-        if (out := re.search(r"^(?:out|log): \$\{root\}/(jobs/\S+)", path.read_text("utf-8"), re.M))
-    }
-    assert outputs.keys() >= {"answer", "build", "export", "fit_abstain", "serve", "sweep"}
-    written = {"answer": "answers.parquet", "export": "graph.graphml", "sweep": "rows.json",
-               "fit_abstain": "answerable.json", "fit_thresholds": "thresholds.json",
-               "make_benchmark": "public.jsonl", "serve": ""}  # fmt: skip
-    for job, out in outputs.items():
-        path = REPOSITORY / out / written.get(job, "summary.json")
-        assert inventory.kind_of(path, REPOSITORY) not in (None, "output"), f"{job}: {path}"
 
 
 def test_every_kind_of_file_has_a_row() -> None:

@@ -178,10 +178,9 @@ class ForgetJob:
 
     def _plans(self, note: Note, at: Place) -> dict[str, Plan]:
         """Return the plans of the builds that use a part with one of the documents."""
-        names = sorted(path.stem for path in (self.store.root / "builds").glob("*.json"))
         touched = [
             name
-            for name in names
+            for name in self.store.builds()
             if set(self._parts(name)) & set(note.parts) or self._has_past(name)
         ]
         return {name: self._plan(name, at) for name in touched}
@@ -328,13 +327,12 @@ class ForgetJob:
     def _asked_by_builds(self, log: Path) -> set[bytes]:
         """Return the keys of builds' prompts, without builds of an older code version."""
         found: set[bytes] = set()
-        for path in sorted((self.store.root / "builds").glob("*.json")):
+        for name in self.store.builds():
             try:
-                plan = self._plan(path.stem, Place())
+                plan = self._plan(name, Place())
             except ValueError:
                 continue
-            parts = tuple(self._parts(path.stem))
-            whole = RelationBuilds(self.store, plan, path.stem, self.runner, parts)
+            whole = RelationBuilds(self.store, plan, name, self.runner, tuple(self._parts(name)))
             for stage in plan.builds:
                 found |= keys_of_build(stage, whole.inputs(stage), log)
         return found

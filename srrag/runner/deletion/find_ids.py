@@ -22,7 +22,7 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.runner.deletion.prompt_keys import asked_keys
 from srrag.runner.deletion.tombstones import Tombstones, mark
 from srrag.runner.inventory import unexplained
-from srrag.storage.atomic_write import read_json
+from srrag.storage.atomic_write import read_object
 from srrag.storage.store import Store
 from srrag.storage.trash import trash_below
 
@@ -156,8 +156,8 @@ def unaccounted(store: Store) -> Iterator[str]:
     stages = store.root / "stages"
     standing: set[str] = set()
     for receipt in stages.glob("*/*/part-*.json"):
-        standing.add(_read(receipt).get("sha256", ""))
-    manifests = {path: _read(path) for path in sorted(stages.glob("*/*/manifest.json"))}
+        standing.add(read_object(receipt).get("sha256", ""))
+    manifests = {path: read_object(path) for path in sorted(stages.glob("*/*/manifest.json"))}
     for manifest in manifests.values():
         standing.update(manifest.get("files", {}).values())
     for path, manifest in manifests.items():
@@ -166,15 +166,6 @@ def unaccounted(store: Store) -> Iterator[str]:
         made_of = {sha for part in manifest.get("contents", {}).values() for sha in part.values()}
         if not made_of or not made_of <= standing:
             yield f"{path.parent} was built from parts that do not stand"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON object; an empty one if it is damaged, which another check reports."""
-    try:
-        found = read_json(path)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def prove_forgotten(store: Store, documents: Sequence[str], log: Path) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from srrag.core.stage import Plan
 from srrag.runner.deletion.find_ids import Wanted, holding, shown
-from srrag.runner.inventory import build_files, unexplained
+from srrag.runner.inventory import build_files, pointers, unexplained
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
 from srrag.storage import mirror, writer_lock
 from srrag.storage.store import Store
@@ -143,7 +143,7 @@ def _unfinished(root: Path) -> Iterator[Path]:
 def _named(store: Store) -> dict[tuple[str, str], set[str]]:
     """Return the parts that pointers name, by stage and fingerprint; empty for builds."""
     named: dict[tuple[str, str], set[str]] = {}
-    for path in (store.root / "builds").glob("*.json"):
-        for name, entry in store.read_pointer(path.stem)["stages"].items():
+    for pointer in pointers(store):
+        for name, entry in pointer["stages"].items():
             named.setdefault((name, entry["fingerprint"]), set()).update(entry.get("parts", []))
     return named

@@ -153,7 +153,7 @@ def test_a_tampered_file_is_named(copy: Path, name: str) -> None:
 
 def test_a_missing_file_and_no_manifest(copy: Path) -> None:
     (copy / "config.json").unlink()
-    with pytest.raises(ValueError, match=r"config\.json: the file is missing"):
+    with pytest.raises(ValueError, match=r"config\.json is missing"):
         LoadedTagger(copy, "torch")
     (copy / MANIFEST).unlink()
     with pytest.raises(ValueError, match=r"no manifest\.json"):

@@ -18,8 +18,8 @@ from srrag.core.stage import Resources, Stage
 from srrag.core.step import Function, OpenedLLMStep, Place
 from srrag.llm.completion import Completion, Prompt, Usage, tally
 from srrag.runner.local import LocalRunner
-from srrag.runner.part import Attempt, count_reasons, guarded, live, reject_row, run_part
-from srrag.storage.store import Receipt, Store
+from srrag.runner.part import Attempt, guarded, live, reject_row, run_part
+from srrag.storage.store import Receipt, Store, count_reasons
 from tests.engines import AskNumbers, Word
 from tests.toys import NUMBERS, Double, number_parts, plan, values
 

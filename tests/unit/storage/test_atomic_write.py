@@ -69,9 +69,8 @@ def test_what_holds_questions_and_answers_is_for_its_owner_alone(tmp_path: Path)
     store = Store(root)
     number_parts(store, [2])
     read = store.read_part("numbers", "f0", "p0")
-    receipt = store.read_receipt("numbers", "f0", "p0")
     for stage in ("questions", "answers-CheckAnswer-1"):
-        store.write_part(stage, "f0", read, lambda sha256, size: receipt)
+        store.write_part(stage, "f0", "p0", read)
     with LogLock(root / "completions"):
         private = ("jobs", "completions", "stages/questions", "stages/answers-CheckAnswer-1")
         assert {name: _mode(root / name) for name in private} == dict.fromkeys(private, 0o700)

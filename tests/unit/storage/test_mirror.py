@@ -14,7 +14,7 @@ import pytest
 
 from srrag.storage import mirror, object_store, writer_lock
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.store import Receipt, Store
+from srrag.storage.store import Store
 from tests.bucket import Bucket, s3_server
 
 TABLE = pa.table({"x": list(range(50_000))})
@@ -32,10 +32,6 @@ def address(bucket: Bucket, request: pytest.FixtureRequest) -> str:
     return f"s3://{bucket.name}/{request.node.name.replace('[', '-').replace(']', '')}"
 
 
-def receipt(sha256: str, num_bytes: int) -> Receipt:
-    return Receipt("p", 1, 0, 0, 1, 0, sha256, num_bytes, 0.0)
-
-
 def elsewhere(address: str) -> Store:
     """The root as another machine sees it: nothing is here."""
     shutil.rmtree(Store(address).root, ignore_errors=True)
@@ -45,7 +41,7 @@ def elsewhere(address: str) -> Store:
 def test_a_part_written_here_is_read_elsewhere(address: str) -> None:
     store = Store(address)
     store.create()
-    done = store.write_part("s", "f", TABLE, receipt)
+    done = store.write_part("s", "f", "p", TABLE)
     other = elsewhere(address)
     assert not other.root.exists()
     other.check()
@@ -58,7 +54,7 @@ def test_a_part_written_here_is_read_elsewhere(address: str) -> None:
 def test_a_part_without_its_receipt_does_not_count(address: str, bucket: Bucket) -> None:
     store = Store(address)
     store.create()
-    store.write_part("s", "f", TABLE, receipt)
+    store.write_part("s", "f", "p", TABLE)
     mirror.remove(store.receipt_path("s", "f", "p"))
     other = elsewhere(address)
     assert other.parts("s", "f") == set() and not other.has_part("s", "f", "p")
@@ -67,10 +63,10 @@ def test_a_part_without_its_receipt_does_not_count(address: str, bucket: Bucket)
 def test_what_was_written_again_elsewhere_is_brought_again(address: str) -> None:
     store = Store(address)
     store.create()
-    store.write_part("s", "f", TABLE, receipt)
+    store.write_part("s", "f", "p", TABLE)
     kept = store.root.with_name("kept")
     shutil.copytree(store.root, kept, copy_function=shutil.copy2)
-    store.write_part("s", "f", TABLE.slice(0, 7), receipt)
+    store.write_part("s", "f", "p", TABLE.slice(0, 7))
     shutil.rmtree(store.root)
     kept.rename(store.root)  # a machine that saw the first version alone
     assert store.read_part("s", "f", "p").num_rows == 7
@@ -107,7 +103,7 @@ def test_a_fault_of_the_store_is_outlived(
     reads = method == "GET"
     if not reads:
         bucket.faults.set(kind, method, "part-p", times=times, seconds=1.0)
-    store.write_part("s", "f", TABLE, receipt)
+    store.write_part("s", "f", "p", TABLE)
     if reads:
         bucket.faults.set(kind, method, "part-p", times=times)
     assert elsewhere(address).read_part("s", "f", "p").equals(TABLE)
@@ -122,11 +118,11 @@ def test_a_store_that_stays_away_fails_the_write_and_nothing_counts(
     store.create()
     bucket.faults.set("503", "PUT", "part-p.parquet", times=100)
     with pytest.raises(OSError, match=r"part-p\.parquet"):
-        store.write_part("s", "f", TABLE, receipt)
+        store.write_part("s", "f", "p", TABLE)
     bucket.faults.set("", "", times=0)
     assert not store.part_path("s", "f", "p").exists(), "here neither"
     assert store.parts("s", "f") == set() and not store.has_part("s", "f", "p")
-    store.write_part("s", "f", TABLE, receipt)
+    store.write_part("s", "f", "p", TABLE)
     assert elsewhere(address).read_part("s", "f", "p").equals(TABLE)
 
 
@@ -239,7 +235,7 @@ def test_who_took_the_root_over_in_the_same_second_is_seen(address: str, bucket:
 def test_what_others_put_while_a_root_is_held_whole_stays(address: str, bucket: Bucket) -> None:
     store = Store(address)
     store.create()
-    store.write_part("s", "f", TABLE, receipt)
+    store.write_part("s", "f", "p", TABLE)
     path = address.removeprefix(f"s3://{bucket.name}/")
     with store.lock(), store.whole():
         bucket.write(f"{path}/jobs/serve/feedback.other.jsonl", b"{}")

@@ -10,16 +10,12 @@ import pytest
 from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import DamagedError
-from srrag.storage.store import Receipt, Store
-
-
-def receipt(sha256: str, num_bytes: int) -> Receipt:
-    return Receipt("p", 1, 0, 0, 1, 0, sha256, num_bytes, 0.0)
+from srrag.storage.store import Store
 
 
 def test_a_part_stands_with_its_receipt(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    done = store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    done = store.write_part("s", "f", "p", pa.table({"x": [1]}))
     assert store.parts("s", "f") == {"p"}
     assert store.read_receipt("s", "f", "p") == done
     assert done.num_bytes == store.part_path("s", "f", "p").stat().st_size
@@ -79,7 +75,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 def test_a_part_without_receipt_or_data_does_not_count(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for part in ("data", "told", "both"):
-        store.write_part("s", "f", pa.table({"x": [1]}), _of(part))
+        store.write_part("s", "f", part, pa.table({"x": [1]}))
     (store.receipt_path("s", "f", "data")).unlink()
     (store.part_path("s", "f", "told")).unlink()
     (tmp_path / "stages/s/f/.part-both.json").write_text("{}")
@@ -96,15 +92,11 @@ def test_a_part_without_receipt_or_data_does_not_count(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def _of(part: str) -> Callable[[str, int], Receipt]:
-    return lambda sha256, size: Receipt(part, 1, 0, 0, 1, 0, sha256, size, 0.0)
-
-
 def test_a_part_is_held_against_its_receipt_unless_it_is_only_shown(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    store.write_part("s", "f", "p", pa.table({"x": [1]}))
     other = Store(tmp_path / "other")
-    other.write_part("s", "f", pa.table({"x": [2]}), receipt)
+    other.write_part("s", "f", "p", pa.table({"x": [2]}))
     path = store.part_path("s", "f", "p")
     path.write_bytes(other.part_path("s", "f", "p").read_bytes())
     assert store.read_part("s", "f", "p", checked=False)["x"].to_pylist() == [2]
@@ -118,17 +110,18 @@ def test_a_part_is_held_against_its_receipt_unless_it_is_only_shown(tmp_path: Pa
         store.read_part("s", "f", "p", checked=False)
 
 
-def test_a_receipt_of_former_data_goes_before_the_data_is_replaced(tmp_path: Path) -> None:
+def test_a_receipt_of_former_data_goes_before_the_data_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path)
-    store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    store.write_part("s", "f", "p", pa.table({"x": [1]}))
 
-    def killed(sha256: str, num_bytes: int) -> Receipt:
-        if num_bytes:
-            raise KeyboardInterrupt
-        return receipt(sha256, num_bytes)
+    def killed(path: Path) -> str:
+        raise KeyboardInterrupt
 
+    monkeypatch.setattr("srrag.storage.store.file_sha256", killed)
     with pytest.raises(KeyboardInterrupt):
-        store.write_part("s", "f", pa.table({"x": [2]}), killed)
+        store.write_part("s", "f", "p", pa.table({"x": [2]}))
     assert not store.has_part("s", "f", "p")
 
 
@@ -188,7 +181,7 @@ def test_a_run_that_lost_the_root_swaps_no_pointer(
 def test_what_says_that_others_stand_ends_with_its_own_hash(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
-    store.write_part("raw", "a", pa.table({"x": [1]}), receipt)
+    store.write_part("raw", "a", "p", pa.table({"x": [1]}))
     store.write_pointer("default", {"stages": STAGES})
     told = (tmp_path / "srrag.json", store.receipt_path("raw", "a", "p"))
     for path in (*told, store.pointer_path("default")):
@@ -202,7 +195,7 @@ def test_what_says_that_others_stand_ends_with_its_own_hash(tmp_path: Path) -> N
 def test_contents_are_the_hashes_of_parts_and_of_files(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
-    done = store.write_part("raw", "a", pa.table({"x": [1]}), receipt)
+    done = store.write_part("raw", "a", "p", pa.table({"x": [1]}))
     commit_json(store.stage_dir("dense", "b") / "manifest.json", {"files": {"index": "0f"}})
     store.write_pointer("default", {"stages": STAGES})
     raw, dense = ["a", {"p": done.sha256}], ["b", {"index": "0f"}]
@@ -242,7 +235,7 @@ def test_receipts_are_brought_and_parts_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    done = store.write_part("s", "f", pa.table({"x": [1]}), receipt)
+    done = store.write_part("s", "f", "p", pa.table({"x": [1]}))
     away = Away({"part-p.parquet", "part-p.json", "part-q.json", "manifest.json"})
     monkeypatch.setattr(mirror, "pull", away.pull)
     assert store.receipts("s", "f", ["p"]) == [done]
