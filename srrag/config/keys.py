@@ -30,6 +30,8 @@ SHARED = {
     "pipeline": "how evidence is found and answers are written",
 }
 """Keys with the same meaning in every job; a comment in a job's own file takes precedence."""
+
+
 def choices() -> Iterator[tuple[str, str, str, str]]:
     """Yield each choice of each group: group, choice, what its file says of it, and its class."""
     for group in sorted({path.name for conf in CONFS for path in conf.iterdir() if path.is_dir()}):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,8 +35,7 @@ def cluster() -> Iterator[str]:
 
 def checks(address: str, root: Path, *overrides: str) -> dict[str, str]:
     given = ["profile=ray", f"profile.runner.address={address}", f"root={root}"]
-    given += [f"cluster.serve_port={free_port()}", *overrides]
-    probes = cluster_probes(configure("doctor", given))
+    probes = cluster_probes(configure("doctor", [*given, *overrides]))
     return {name: told(probe) for name, probe in probes.items()}
 
 
@@ -50,19 +46,12 @@ def told(probe: Probe) -> str:
         return f"FAIL {error}"
 
 
-def free_port() -> int:
-    with socket.socket() as any_:
-        any_.bind(("", 0))
-        return int(any_.getsockname()[1])
-
-
 def node(address: str, gpus: float = 0.0, **known: Any) -> Node:
     """A node in order, but for what is given."""
     return Node(
         address=address, cpus=8.0, gpus=gpus, gpu_names=("A100",) * int(gpus), gpu_memory_gb=80.0,
-        memory_gb=64.0, clock_s=0.0, round_trip_s=0.01, reads=True, writes=True, model=True,
-        **{"versions": {"ray": "2.60.0"}, "faiss_on_gpu": gpus > 0, "unreached": (),
-           "serve_port": "free", **known},
+        memory_gb=64.0, reads=True, writes=True, model=True,
+        **{"versions": {"ray": "2.60.0"}, "faiss_on_gpu": gpus > 0, "unreached": (), **known},
     )  # fmt: skip
 
 
@@ -75,12 +64,13 @@ def test_three_nodes_are_asked(cluster: str, tmp_path: Path) -> None:
     assert found["ports"].startswith("Ray's are reached from all nodes")
     assert "gpu faiss" not in found, "the profile asks for none"
     assert found["workers"].startswith("every worker")
-    assert "apart" in found["clocks"]
     assert not [text for name, text in found.items() if text.startswith("FAIL") and name != "token"]
     assert list((tmp_path / "root").iterdir()) == [], "nothing is left behind"
 
 
-def test_what_the_cluster_lacks_is_named(cluster: str, tmp_path: Path) -> None:
+def test_what_the_cluster_lacks_is_named(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = checks(
         cluster, tmp_path, "cluster.nodes=4", "cluster.wait_s=1", "cluster.gpus=2",
         "cluster.memory_gb=100000", "cluster.model=/no/such/model",
@@ -91,32 +81,8 @@ def test_what_the_cluster_lacks_is_named(cluster: str, tmp_path: Path) -> None:
     assert "cluster.memory_gb=100000" in found["memory"]
     assert "no folder /no/such/model" in found["models"]
     assert found["workers"].startswith("FAIL profile.resources.vectors: no node has")
-
-
-def test_the_port_of_the_api_is_free_or_serves_and_no_model_is_said_to_be_there(
-    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Answers(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(self.server.says)  # type: ignore[attr-defined]
-
-    def held_by(says: bytes) -> str:
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-            server.says = says  # type: ignore[attr-defined]
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            port = f"cluster.serve_port={server.server_port}"
-            try:
-                found = checks(cluster, tmp_path, port)
-                assert "models" not in found, "none was named"
-                assert "models     not checked" in capsys.readouterr().err
-                return found["ports"]
-            finally:
-                server.shutdown()
-
-    assert "FAIL" in (text := held_by(b"# HELP ray_tasks")) and "has port" in text
-    assert held_by(b"success").endswith("(3 nodes)"), "three on this machine"
+    assert "models" not in checks(cluster, tmp_path), "none was named"
+    assert "models     not checked" in capsys.readouterr().err
 
 
 def test_a_head_without_gpus_has_the_same_versions() -> None:
@@ -140,10 +106,9 @@ def test_gpus_want_their_faiss_and_ports_their_ways() -> None:
     assert doctor.faiss(good) == "on 1 nodes with GPUs"
     with pytest.raises(ValueError, match="worker has FAISS for the CPU"):
         doctor.faiss([node("worker", gpus=8, faiss_on_gpu=False)])
-    assert doctor.ports(good, 8000).endswith("(0 nodes)")
-    assert doctor.ports(good, None) == "Ray's are reached from all nodes"
+    assert doctor.ports(good) == "Ray's are reached from all nodes"
     with pytest.raises(ValueError, match=r"head does not reach 10\.0\.0\.2:6380"):
-        doctor.ports([node("head", unreached=("10.0.0.2:6380",))], 8000)
+        doctor.ports([node("head", unreached=("10.0.0.2:6380",))])
 
 
 def test_a_worker_that_fits_no_node_is_named(cluster: str) -> None:

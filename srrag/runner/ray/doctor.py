@@ -15,9 +15,6 @@ from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.nodes import Node, nodes_of, token_is_asked_for
 from srrag.storage.mirror import shown
 
-MAX_CLOCK_S = 1.0
-"""Heartbeats and deadlines are compared between nodes; a second is far below the shortest."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
@@ -29,17 +26,14 @@ class Expected:
     memory_gb: float = 0.0
     model: str | None = None
     """Folder of a model, which has to be on every node."""
-    serve_port: int | None = None
     wait_s: float = 0.0
     """Seconds to wait for the nodes."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an invalid number of nodes or port."""
-        nodes, port = self.nodes or 0, self.serve_port
+        """Raise ValueError for an invalid number of nodes."""
+        nodes = self.nodes or 0
         if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 0:
             raise ValueError(f"nodes={nodes}: a whole number from 0 is needed")
-        if port is not None and (isinstance(port, bool) or port not in range(1, 2**16)):
-            raise ValueError(f"serve_port={port}: a port from 1 to {2**16 - 1} is needed")
 
 
 def probes(
@@ -66,12 +60,11 @@ def probes(
         "gpus": lambda: gpus(nodes, expected.gpus, expected.gpu_memory_gb),
         "memory": lambda: memory(nodes, expected.memory_gb),
         "versions": lambda: versions(nodes),
-        "clocks": lambda: clocks(nodes),
         "storage": lambda: storage(nodes, shown(root)),
         **({} if folder is None else {"models": lambda: models(nodes, folder)}),
         "workers": lambda: fit(workers, nodes),
         **({"gpu faiss": lambda: faiss(nodes)} if on_gpus else {}),
-        "ports": lambda: ports(nodes, expected.serve_port),
+        "ports": lambda: ports(nodes),
         "token": lambda: token(with_token),
     }
 
@@ -86,7 +79,6 @@ def ask(runner: RayDataRunner, expected: Expected, root: Path) -> tuple[list[Nod
             None if expected.model is None else Path(expected.model),
             wait_for=expected.nodes or 1,
             wait_s=expected.wait_s,
-            serve_port=expected.serve_port,
         )
         return found, token_is_asked_for()
     finally:
@@ -149,14 +141,6 @@ def versions(nodes: Sequence[Node]) -> str:
     return ", ".join(f"{name} {version}" for name, version in same.items())
 
 
-def clocks(nodes: Sequence[Node]) -> str:
-    """Check that every clock is within MAX_CLOCK_S, plus the error of the measurement."""
-    worst = max(nodes, key=lambda node: abs(node.clock_s))
-    known = max(node.round_trip_s for node in nodes) / 2
-    text = f"at most {abs(worst.clock_s):.3f} s apart from here, known to {known:.3f} s"
-    return text if abs(worst.clock_s) <= MAX_CLOCK_S + known else _fail(f"{worst.address}: {text}")
-
-
 def storage(nodes: Sequence[Node], root: str) -> str:
     """Check that this node and every other one read each other's files in the root."""
     for node in nodes:
@@ -195,16 +179,12 @@ def faiss(nodes: Sequence[Node]) -> str:
     return f"on {sum(node.gpus > 0 for node in nodes)} nodes with GPUs"
 
 
-def ports(nodes: Sequence[Node], serve_port: int | None) -> str:
-    """Every node reaches Ray's ports of all, and nothing but Serve has the port of the API."""
+def ports(nodes: Sequence[Node]) -> str:
+    """Every node reaches Ray's ports of all."""
     for node in nodes:
         if node.unreached:
             return _fail(f"{node.address} does not reach {', '.join(node.unreached[:4])}")
-        if node.serve_port == "taken":
-            return _fail(f"{node.address}: another than Serve has port {serve_port}")
-    serving = sum(node.serve_port == "serve" for node in nodes)
-    api = f"; {serve_port} is free, or Serve's ({serving} nodes)" if serve_port else ""
-    return f"Ray's are reached from all nodes{api}"
+    return "Ray's are reached from all nodes"
 
 
 def token(asked_for: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import importlib.metadata
 import os
 import platform
@@ -40,9 +39,6 @@ class Node:
     """Memory of its smallest GPU; 0 without a GPU."""
     memory_gb: float
     versions: dict[str, str]
-    clock_s: float
-    """Lead of its clock over this process's, in seconds, accurate to half of `round_trip_s`."""
-    round_trip_s: float
     reads: bool
     """Whether it can read the file that this process wrote into the shared folder."""
     writes: bool
@@ -53,17 +49,12 @@ class Node:
     """Whether its FAISS is the build for GPUs."""
     unreached: tuple[str, ...]
     """Ports of Ray, on any node, that this node cannot reach."""
-    serve_port: str | None
-    """User of the API's port: "free", "serve" (Ray Serve's proxy) or "taken"; None unasked."""
 
 
-def nodes_of(
-    root: Path, model: Path | None, *, wait_for: int, wait_s: float, serve_port: int | None
-) -> list[Node]:
+def nodes_of(root: Path, model: Path | None, *, wait_for: int, wait_s: float) -> list[Node]:
     """Ask every node, after `wait_for` nodes have joined or `wait_s` seconds have passed.
 
-    `root` is the shared folder, `model` a folder that each node should have, `serve_port` the port
-    of the API. Ray must be running.
+    `root` is the shared folder, `model` a folder that each node should have. Ray must be running.
     """
     until = time.monotonic() + wait_s
     while len(alive := _alive()) < wait_for and time.monotonic() < until:
@@ -78,7 +69,7 @@ def nodes_of(
             for node in alive
             for key in ("NodeManagerPort", "ObjectManagerPort")
         ]
-        return [_ask(node, mark, model, ports, serve_port) for node in alive]
+        return [_ask(node, mark, model, ports) for node in alive]
     finally:
         for path in root.glob(f"{name}*"):
             mirror.remove(path)
@@ -95,40 +86,28 @@ def _alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
-def _ask(
-    node: dict[str, Any],
-    mark: Path,
-    model: Path | None,
-    ports: Sequence[Address],
-    serve_port: int | None,
-) -> Node:
+def _ask(node: dict[str, Any], mark: Path, model: Path | None, ports: Sequence[Address]) -> Node:
     there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
     look = ray.remote(num_cpus=0, max_retries=0)(look_around).options(scheduling_strategy=there)
     name = f"{mark.name}-{node['NodeID']}"
-    asked = (str(mark), name, None if model is None else str(model), ports, serve_port)
-    ray.get(look.remote(*asked))  # the first worker needs seconds to start and import
-    before = time.time()
+    asked = (str(mark), name, None if model is None else str(model), ports)
     found: dict[str, Any] = ray.get(look.remote(*asked))
-    after = time.time()
     written = mirror.bring(mark.with_name(name))
     return Node(
         address=node["NodeManagerAddress"],
         cpus=node["Resources"].get("CPU", 0.0),
         gpus=node["Resources"].get("GPU", 0.0),
-        clock_s=found.pop("time") - (before + after) / 2,
-        round_trip_s=after - before,
         writes=written.exists() and written.read_text("utf-8") == name,
         **found,
     )
 
 
 def look_around(
-    mark: str, name: str, model: str | None, ports: Sequence[Address], serve_port: int | None
+    mark: str, name: str, model: str | None, ports: Sequence[Address]
 ) -> dict[str, Any]:
     """Describe one node; runs on that node."""
     import faiss
 
-    asked_at = time.time()
     path, reads = Path(mark), False
     try:
         reads = mirror.read(path).decode("utf-8") == path.name
@@ -139,7 +118,6 @@ def look_around(
         pass  # `reads` and the check of the written file show the failure
     names, memory = _gpus()
     return {
-        "time": asked_at,
         "reads": reads,
         "gpu_names": names,
         "gpu_memory_gb": memory,
@@ -149,7 +127,6 @@ def look_around(
         # This tests the build of FAISS: Ray assigns no GPU to this process.
         "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),
         "unreached": tuple(f"{host}:{port}" for host, port in ports if not _listens(host, port)),
-        "serve_port": None if serve_port is None else _holder(serve_port),
     }
 
 
@@ -159,26 +136,6 @@ def _listens(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _holder(port: int) -> str:
-    """Return who uses a port of this node: "free", "serve" or "taken"."""
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("", port))
-        except OSError:
-            pass
-        else:
-            return "free"
-    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=_CONNECT_S)
-    try:
-        asked.request("GET", "/-/healthz")
-        return "serve" if asked.getresponse().read(64) == b"success" else "taken"
-    except (OSError, http.client.HTTPException):
-        return "taken"
-    finally:
-        asked.close()
 
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ def test_an_allocation_of_slurm_becomes_a_cluster_and_ends(tmp_path: Path) -> No
     assert "--nodelist=n1 --overlap ray start --head --block --node-ip-address=n1" in called
     assert "--nodes=2 --ntasks=2 --exclude=n1" in called
     assert "--num-cpus=4 --num-gpus=2" in called
-    doctor = "srrag doctor profile.runner.address=auto cluster.nodes=3 cluster.serve_port=null "
+    doctor = "srrag doctor profile.runner.address=auto cluster.nodes=3 "
     assert doctor + "profile=a100x8 root=/data/R" in called
     assert "srrag build profile.runner.address=auto profile=a100x8 root=/data/R" in called
     assert list(tmp_path.glob(".srrag-*")) == [], "the token is gone"

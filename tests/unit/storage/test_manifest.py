@@ -13,12 +13,11 @@ from srrag.storage.atomic_write import commit_json
 from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files, stamps
 from srrag.storage.read_live import read_live
 from srrag.storage.store import Store
-from tests.unit.storage.test_store import receipt
 
 
 def written(root: Path) -> tuple[Store, Path]:
     store = Store(root)
-    store.write_part("s", "f", pa.table({"x": [1, 2]}), receipt)
+    store.write_part("s", "f", "p", pa.table({"x": [1, 2]}))
     return store, store.part_path("s", "f", "p")
 
 
