@@ -41,7 +41,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if train["workers"]:
         factory.runner(config).connect()  # type: ignore[attr-defined]
     threads = factory.training_place(config).threads
-    summary = training.run(trials(run_plain, train["workers"], threads, out / "state"))
+    summary = training.run(trials(run_plain, train["workers"], threads))
     new = summary.get("new_passages")
     said = {"all test pairs": summary} | ({"passages new to it": new} if new else {})
     say(readable(said))

@@ -1,4 +1,4 @@
-"""BETR on Ray Train and Tune: the same parameters on any number of workers, and no work twice."""
+"""BETR on Ray: the same parameters on any number of workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.lab.train.betr.pair_file import read_pairs
-from srrag.runner.ray.train import train_on_ray, tune_on_ray
+from srrag.runner.ray.map import over_ray
+from srrag.runner.ray.train import train_on_ray
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
@@ -32,13 +33,10 @@ def test_in_this_process(plain: dict[str, Any], tmp_path: Path) -> None:
     assert train_on_ray(run_plain, plain, workers=0, folder=tmp_path, name="r") == run_plain(plain)
 
 
-def test_trials_of_a_finished_search_are_not_done_again(
-    plain: dict[str, Any], tmp_path: Path
-) -> None:
+def test_candidates_are_tasks_and_one_that_fails_says_why(plain: dict[str, Any]) -> None:
     candidates = [{**plain, "settings": {**plain["settings"], "tau": tau}} for tau in (0.1, 1.0)]
-    found = tune_on_ray(run_plain, candidates, folder=tmp_path, name="search")
+    found = over_ray(run_plain, candidates)
     assert found == [run_plain(candidate) for candidate in candidates]
     Path(plain["pairs"]).unlink()
-    assert tune_on_ray(run_plain, candidates, folder=tmp_path, name="search") == found
-    with pytest.raises(RuntimeError, match=r"a trial of other failed: .*there is no such file"):
-        tune_on_ray(run_plain, candidates, folder=tmp_path, name="other")
+    with pytest.raises(ValueError, match="there is no such file"):
+        over_ray(run_plain, candidates)

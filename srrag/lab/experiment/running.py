@@ -95,22 +95,19 @@ def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int
     return there
 
 
-def trials(
-    run_plain: Callable[..., dict[str, Any]], workers: int, threads: int, folder: Path
-) -> Trials:
-    """Trainings in this process; with `workers` on Ray, what is compared as trials of Ray Tune.
+def trials(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int) -> Trials:
+    """Trainings in this process; with `workers` on Ray, what is compared as a task each.
 
-    `folder` keeps what stands between two runs.
+    A run after a kill goes on from the checkpoints of each.
     """
     train = trainer(run_plain, workers, threads)
     if not workers:
         return Trials(lambda tasks: [train(task) for task in tasks], train)
-    from srrag.runner.ray.train import tune_on_ray
+    from srrag.runner.ray.map import over_ray
 
     def compare(tasks: Sequence[TrainingTask]) -> list[dict[str, Any]]:
-        name = f"tune-{fingerprint([task.identity() for task in tasks])}"
-        trial = partial(run_alone, run_plain)
-        return tune_on_ray(trial, [task.plain() for task in tasks], folder=folder, name=name)
+        gpus = float(any(task.device != "cpu" for task in tasks))
+        return over_ray(partial(run_alone, run_plain), [task.plain() for task in tasks], gpus)
 
     return Trials(compare, train)
 

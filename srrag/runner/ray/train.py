@@ -1,10 +1,10 @@
-"""Fits on Ray: one on Ray Train, many candidates on Ray Tune; a restart repeats no trial."""
+"""A fit on Ray Train, by one worker or several."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,58 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import ray.train
 import torch
-from ray import tune
 from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from srrag.storage.atomic_write import commit_json, read_json
-
-Trial = Callable[[dict[str, Any]], dict[str, Any]]
-"""Maps a JSON configuration to a JSON result; a function of the package."""
-
-
-def tune_on_ray(
-    trial: Trial,
-    candidates: Sequence[dict[str, Any]],
-    *,
-    folder: Path,
-    name: str,
-    cpus: float = 0.5,
-) -> list[dict[str, Any]]:
-    """Return the result of each candidate, in order.
-
-    A run whose `name` exists in `folder` does only the missing trials. Raises RuntimeError with the
-    reason of the first trial that failed.
-    """
-
-    def run(given: dict[str, Any]) -> None:
-        # As text, because Tune flattens nested results.
-        result = trial(json.loads(given["candidate"]))
-        tune.report({"place": given["place"], "result": json.dumps(result)})
-
-    trainable = tune.with_resources(run, {"cpu": cpus})
-    storage = str(folder.resolve())
-    if tune.Tuner.can_restore(f"{storage}/{name}"):
-        tuner = tune.Tuner.restore(
-            f"{storage}/{name}", trainable=trainable, resume_unfinished=True, restart_errored=True
-        )
-    else:
-        points = [{"place": n, "candidate": json.dumps(c)} for n, c in enumerate(candidates)]
-        tuner = tune.Tuner(
-            trainable,
-            param_space=tune.grid_search(points),
-            run_config=tune.RunConfig(name=name, storage_path=storage, verbose=0),
-        )
-    found: dict[int, dict[str, Any]] = {}
-    outcomes = tuner.fit()
-    for outcome in (outcomes[n] for n in range(len(outcomes))):
-        if outcome.error is not None:
-            reason = str(outcome.error).strip().splitlines()[-1]
-            raise RuntimeError(f"a trial of {name} failed: {reason}")
-        assert outcome.metrics is not None
-        found[outcome.metrics["place"]] = json.loads(outcome.metrics["result"])
-    return [found[place] for place in range(len(candidates))]
-
 
 Floats = npt.NDArray[np.float64]
 Work = Callable[[dict[str, Any], Any], dict[str, Any]]
