@@ -25,7 +25,7 @@ from srrag.runner.progress import built, say
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.repair import Repair, mend_marker
 from srrag.runner.runner import Runner
-from srrag.runner.summary import summarise, write_rejects
+from srrag.runner.summary import summarise
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, keep_private, read_json
 from srrag.storage.manifest import CURE, DamagedError
@@ -90,8 +90,7 @@ class BuildJob:
             for stage in self.plan.builds:
                 figures[stage.name], reused = whole.run(stage, at)
                 before[stage.name] = int(reused)
-            rejects = write_rejects(self.store, self.plan, self.name, parts)
-            self._point(parts, figures, rejects)
+            self._point(parts, figures)
         summary = summarise(self.store, self.name)
         summary["spent"] = _difference(self._paid(at), paid)
         summary["reused"] = before
@@ -222,7 +221,7 @@ class BuildJob:
                     f"{first['reason']}: {first['detail']}"
                 )
 
-    def _point(self, parts: Sequence[str], figures: Mapping[str, Any], rejects: str) -> None:
+    def _point(self, parts: Sequence[str], figures: Mapping[str, Any]) -> None:
         stages: dict[str, Any] = {
             self.plan.source: {
                 "fingerprint": self.plan.fingerprint(self.plan.source),
@@ -248,7 +247,6 @@ class BuildJob:
                 "command": self.command,
                 "versions": versions(),
                 "stages": stages,
-                "rejects": rejects,
             },
         )
 

@@ -1,8 +1,8 @@
 """Classify each file of a root, and find the files that nothing explains.
 
-A receipt explains its part, a part its receipt, a manifest the files of its build, and a pointer
-its table of rejects; the name and place of any other file explain it. An unexplained file comes
-from a killed run or from outside and may hold anything.
+A receipt explains its part, a part its receipt, and a manifest the files of its build; the name and
+place of any other file explain it. An unexplained file comes from a killed run or from outside and
+may hold anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _OWN = {
     r"forgotten(\.copy)?\.json": "list of what was forgotten",
     r"forgetting\.json": "note of a forgetting",
     r"\.lock(\.json)?": "lock",
-    r"builds/[^/.][^/]*\.rejects\.parquet": "rejects",
     r"builds/[^/.][^/]*\.json": "pointer",
     r"stages/raw/[^/]+/part-[^/]+\.parquet": "raw part",
     r"stages/raw/[^/]+/part-[^/]+\.json": "raw receipt",
@@ -46,7 +45,6 @@ _OWN = {
 }
 """The kind of a file by its path below the root; the first match counts."""
 
-_REJECTS = ".rejects.parquet"
 _LOCK = re.compile(r"\.tantivy-[a-z]+\.lock")
 """The empty lock file that Tantivy leaves in an index that it has opened."""
 
@@ -87,7 +85,9 @@ def unexplained(store: Store) -> Iterator[Path]:
     stages = store.root / "stages"
     for folder in sorted(path for path in stages.glob("*/*") if path.is_dir()):
         yield from (_strays if folder in named else _orphans)(folder)
-    yield from (path for path in _files(store.root / "builds") if not _is_of_pointer(path))
+    for path in _files(store.root / "builds"):
+        if path.suffix != ".json" or path.name.startswith("."):
+            yield path
     loose = [path for path in (*stages.glob("*"), *stages.glob("*/*")) if path.is_file()]
     for folder in store.root.iterdir():
         if folder.name not in _OTHERS:
@@ -120,15 +120,6 @@ def build_files(folder: Path) -> set[str]:
     """Return the files in the manifest of a build; empty if the folder holds no build."""
     files = read_object(folder / "manifest.json").get("files")
     return set(files) if isinstance(files, dict) else set()
-
-
-def _is_of_pointer(path: Path) -> bool:
-    """Whether a file is a pointer, or the table of rejects of an existing pointer."""
-    if path.name.startswith("."):
-        return False
-    if path.name.endswith(_REJECTS):
-        return path.with_name(path.name.removesuffix(_REJECTS) + ".json").exists()
-    return path.suffix == ".json"
 
 
 def _strays(folder: Path) -> Iterator[Path]:

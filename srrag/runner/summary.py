@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from srrag.core.ids import file_sha256
 from srrag.core.schema import REJECTS
-from srrag.core.stage import Plan
 from srrag.llm.completion import Rules, Usage
-from srrag.storage.atomic_write import commit, read_json, write_parquet
+from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Receipt, Store
 
 PROPOSED = "proposed"
@@ -27,24 +23,15 @@ _TYPES = 8
 """Types that a terminal shows; JSON holds all."""
 
 
-def write_rejects(store: Store, plan: Plan, build: str, parts: Sequence[str]) -> str:
-    """Write `builds/<build>.rejects.parquet`; returns its sha256, which the pointer names."""
-    names = (plan.source, *(stage.name for stage in plan.steps))
-    table = rejects_of(store, [(name, plan.fingerprint(name)) for name in names], parts)
-    written: list[str] = []
-
-    def write(temporary: Path) -> None:
-        write_parquet(table, temporary)
-        written.append(file_sha256(temporary))
-
-    commit(rejects_path(store, build), write)
-    return written[0]
-
-
 def read_rejects(store: Store, build: str) -> pa.Table:
-    """The REJECTS table of a finished build, as the build wrote it."""
-    store.check()
-    return pq.read_table(rejects_path(store, build), schema=REJECTS)
+    """The REJECTS table of a finished build, read from its parts; nothing keeps it."""
+    found = [REJECTS.empty_table()]
+    for name, entry in store.read_pointer(build)["stages"].items():
+        for receipt in store.receipts(name, entry["fingerprint"], entry.get("parts", ())):
+            if receipt.rejected:
+                place = name, entry["fingerprint"], receipt.part
+                found.append(_rejects(name, store.read_part(*place, checked=False)))
+    return pa.concat_tables(found)
 
 
 def readable_rejects(table: pa.Table, limit: int | None = None) -> str:
@@ -67,39 +54,20 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:_MAX_CHARS]
 
 
-def rejects_path(store: Store, build: str) -> Path:
-    """Return the path of the table of rejects, beside the pointer of the build."""
-    return store.pointer_path(build).with_suffix(".rejects.parquet")
-
-
-def rejects_of(store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str]) -> pa.Table:
-    """Return the rejects of parts in stages, each stage given by (name, fingerprint)."""
-    return pa.concat_tables([REJECTS.empty_table(), *_rejects(store, stages, parts)])
-
-
-def _rejects(
-    store: Store, stages: Sequence[tuple[str, str]], parts: Sequence[str]
-) -> Iterator[pa.Table]:
-    for name, fingerprint in stages:
-        for receipt in store.receipts(name, fingerprint, parts):
-            if not receipt.rejected:
-                continue
-            table = store.read_part(name, fingerprint, receipt.part)
-            rows = table.filter(pc.is_valid(table["reject"]))
-            rejects = rows["reject"].combine_chunks()
-            # Columns that identify a row: its id, and its file or document.
-            source = "source" if "source" in rows.column_names else "doc_id"
-            known = rows[source] if source in rows.column_names else rows[0]
-            yield pa.table(
-                [
-                    pa.array([name] * rows.num_rows, pa.string()),
-                    rows[0].cast(pa.string()),
-                    known.cast(pa.string()),
-                    pc.struct_field(rejects, "reason"),
-                    pc.struct_field(rejects, "detail"),
-                ],
-                schema=REJECTS,
-            )
+def _rejects(stage: str, table: pa.Table) -> pa.Table:
+    rows = table.filter(pc.is_valid(table["reject"]))
+    rejects = rows["reject"].combine_chunks()
+    # Columns that identify a row: its id, and its file or document.
+    source = "source" if "source" in rows.column_names else "doc_id"
+    known = rows[source] if source in rows.column_names else rows[0]
+    columns = [
+        pa.array([stage] * rows.num_rows, pa.string()),
+        rows[0].cast(pa.string()),
+        known.cast(pa.string()),
+        pc.struct_field(rejects, "reason"),
+        pc.struct_field(rejects, "detail"),
+    ]
+    return pa.table(columns, schema=REJECTS)
 
 
 def summarise(store: Store, build: str) -> dict[str, Any]:

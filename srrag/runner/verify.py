@@ -16,7 +16,6 @@ from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.inventory import damaged_parts, kind_of
 from srrag.runner.part import live
-from srrag.runner.summary import rejects_path
 from srrag.storage.atomic_write import read_json, read_object
 from srrag.storage.manifest import changed_files, manifest_files
 from srrag.storage.store import Receipt, Store, count_reasons
@@ -50,8 +49,7 @@ _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
 def verify(store: Store, build: str) -> dict[str, Any]:
     """Check every part and file of a build; `problems` lists the violations, one a line."""
     store.bring_all()
-    pointer = store.read_pointer(build)
-    stages = pointer["stages"]
+    stages = store.read_pointer(build)["stages"]
     problems: list[str] = []
     rows: dict[str, dict[str, int]] = {}
     checked = 0
@@ -87,7 +85,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     if not problems:
         _verify_documents(rows, problems)
     problems += _verify_standing(store, stages)
-    problems += [*_verify_rejects(store, build, pointer), *Tombstones.problems(store.root)]
+    problems += Tombstones.problems(store.root)
     problems += [problem for _, problem in damaged_parts(store.root)]
     problems += damaged_outputs(store.root)
     if (store.root / "forgetting.json").exists():
@@ -231,15 +229,6 @@ def _untrue(table: pa.Table) -> int | None:
         if RawRecord(*place, row["body"] or b"", reason).raw_id != row["raw_id"]:
             return number
     return None
-
-
-def _verify_rejects(store: Store, build: str, pointer: dict[str, Any]) -> Iterator[str]:
-    """Check the table of rejects against the hash in the pointer."""
-    path = rejects_path(store, build)
-    if not path.exists():
-        yield f"{path} is missing"
-    elif file_sha256(path) != pointer.get("rejects"):
-        yield f"{path} is not what the pointer names (sha256 differs)"
 
 
 def _verify_documents(rows: dict[str, dict[str, int]], problems: list[str]) -> None:

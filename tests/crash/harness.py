@@ -122,7 +122,7 @@ def proven(root: Path, command: str, document: str) -> list[str]:
     found = [
         problem for name in ("default", "coarse") for problem in verify(store, name)["problems"]
     ]
-    if command in (*FORGETS, "prune"):  # a pointer that was deleted leaves its rejects till then
+    if command in (*FORGETS, "prune"):  # these remove what nothing explains
         found += [f"{path}: unexplained" for path in unexplained(store)]
     if command in FORGETS:
         found += traces_of(store, document, root / "completions")

@@ -13,12 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 
 from jobs import JOBS
 from jobs.cli import main
 from srrag.config.run_job import launch
+from srrag.runner.summary import read_rejects
+from srrag.storage.store import Store
 from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag
@@ -98,7 +99,7 @@ def test_bad_files_are_rejected_and_the_rest_is_built(papers: Path, tmp_path: Pa
     assert summary["documents"] == 3
     assert summary["rejected"] == 5
     assert json.loads((root / "jobs/build/summary.json").read_text()) == summary
-    rejects = pq.read_table(root / "builds" / "default.rejects.parquet").to_pylist()
+    rejects = read_rejects(Store(root), "default").to_pylist()
     assert {row["source"] for row in rejects} == {
         "binary.txt", "broken.xml", "empty.md", "huge.txt", "slides.pptx",
     }  # fmt: skip

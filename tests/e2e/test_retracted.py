@@ -13,6 +13,7 @@ import jobs.status
 import srrag
 from srrag.config.compose import configure
 from srrag.library.retrievers import langchain_retriever, llama_index_retriever
+from srrag.runner.summary import read_rejects
 from srrag.runner.verify import verify
 from srrag.storage.store import Store
 from tests.conftest import run_build
@@ -52,7 +53,7 @@ def standings(root: Path) -> dict[str, dict[str, str]]:
 
 def test_each_article_stands_as_expected(root: Path) -> None:
     told = standings(root)
-    rejects = pq.read_table(root / "builds" / "default.rejects.parquet").to_pylist()
+    rejects = read_rejects(Store(root), "default").to_pylist()
     deleted = {row["detail"].split()[2] for row in rejects if row["reason"] == "deleted"}
     texts = {}
     store = Store(root)

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
+from srrag.runner.summary import read_rejects
+from srrag.storage.store import Store
 from tests.e2e.command import SRRAG, srrag, srrag_process
 
 pytestmark = [pytest.mark.e2e, pytest.mark.ray, pytest.mark.long(900, "a real engine is started")]
@@ -59,7 +61,7 @@ def test_every_row_is_parsed_or_rejected(built: tuple[Path, dict[str, Any]]) -> 
     used = [summary["usage"][stage] for stage in ("chunks", "extracts")]
     assert all(stage["calls"] > 0 for stage in used)
     assert any(stage["faults"] for stage in used), "a random model makes mistakes"
-    rejects = pq.read_table(root / "builds" / "default.rejects.parquet")
+    rejects = read_rejects(Store(root), "default")
     assert rejects.num_rows == summary["rejected"] > 0
 
 

@@ -40,7 +40,6 @@ from srrag.runner.progress import say
 from srrag.runner.relation_builds import RelationBuilds
 from srrag.runner.runner import Runner
 from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
-from srrag.runner.summary import write_rejects
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
@@ -255,7 +254,6 @@ class ForgetJob:
         for entry in pointer["stages"].values():
             if "parts" in entry:
                 entry["parts"] = parts
-        pointer["rejects"] = write_rejects(self.store, plan, name, parts)
         self.store.write_pointer(name, pointer)
         say(f"build {name}: documents taken out: {len(note.documents)}")
 

@@ -80,7 +80,7 @@ def test_a_file_has_a_kind_by_its_place(tmp_path: Path) -> None:
     commit_json(tmp_path / "stages" / "s" / "f" / "manifest.json", {"files": {"a": "0"}})
     commit_json(tmp_path / "stages" / "t" / "f" / "manifest.json", {})
     for name, kind in {
-        "builds/a.json": "pointer", "builds/a.rejects.parquet": "rejects",
+        "builds/a.json": "pointer", "builds/a.rejects.parquet": None,
         "stages/raw/f/part-a.parquet": "raw part", "stages/t/f/part-a.json": "receipt",
         "stages/s/f/manifest.json": "manifest of a build", "stages/s/f/a/b": "file of a build",
         "stages/t/f/manifest.json": "manifest of a step", "jobs/serve/log.jsonl": "output",

@@ -249,19 +249,6 @@ def test_a_raw_row_of_another_name_than_its_content_is_named(tmp_path: Path) -> 
         assert any(each.startswith("raw: ") and each.endswith(says) for each in problems), problems
 
 
-def test_rejects_are_held_against_the_pointer(tmp_path: Path) -> None:
-    def gone(store: Store, at: dict[str, Any]) -> None:
-        (store.root / "builds" / "default.rejects.parquet").unlink()
-
-    assert broken(tmp_path / "gone", gone) == ["builds/default.rejects.parquet is missing"]
-
-    def other(store: Store, at: dict[str, Any]) -> None:
-        at["rejects"] = "0" * 64
-
-    (problem,) = broken(tmp_path / "other", other)
-    assert problem.endswith("rejects.parquet is not what the pointer names (sha256 differs)")
-
-
 def test_an_unfinished_forgetting_is_named(tmp_path: Path) -> None:
     (problem,) = broken(
         tmp_path, lambda store, at: (store.root / "forgetting.json").write_text("{}")

@@ -20,6 +20,7 @@ from srrag.core.errors import UsageError
 from srrag.core.ids import content_id, question_id
 from srrag.lab.report.drilldown import pack
 from srrag.runner.deletion import delete as module
+from srrag.runner.summary import read_rejects
 from srrag.storage.store import Store
 from tests.unit.runner.forgetting import (
     PLAIN,
@@ -139,7 +140,7 @@ def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
     run = {**configure("build", options), "command": "test"}
     assert jobs.build.run(run)["rejects"]["raw"] == {"duplicate_id": 1}
     forget(root, "source_id=3")
-    assert pq.read_table(root / "builds" / "default.rejects.parquet").num_rows == 0
+    assert read_rejects(Store(root), "default").num_rows == 0
     assert jobs.build.run(run)["skipped_as_forgotten"] == 2
 
 
@@ -247,7 +248,7 @@ def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(root: Path) -> N
     assert traces(root, document) == []
 
 
-STEPS = ("derive_part", "write_rejects", "drop_builds", "drop_part", "asked_keys", "holding")
+STEPS = ("derive_part", "drop_builds", "drop_part", "asked_keys", "holding")
 
 
 @pytest.mark.slow
