@@ -71,11 +71,9 @@ class Units:
 
     @cached_property
     def _studies(self) -> dict[str, npt.NDArray[Any]]:
-        """Map the arrays of studies; versions 1 and 2 of this index lack them, so they are made."""
+        """Map the arrays of studies."""
         files = {name: self._folder / f"{name}.npy" for name in STUDIES}
-        if all(path.exists() for path in files.values()):
-            return {name: np.asarray(np.load(p, mmap_mode="r")) for name, p in files.items()}
-        return studies_of(self.units["doc_id"], self.documents)
+        return {name: np.asarray(np.load(path, mmap_mode="r")) for name, path in files.items()}
 
     def take(self, unit_ids: Sequence[str], columns: Sequence[str] = UNIT_COLUMNS) -> pa.Table:
         """Return the windows with these ids, in order; raises ValueError for an unknown id."""
@@ -93,9 +91,8 @@ class Units:
             name: units[name] if name in UNIT_COLUMNS else documents[name]
             for name in EVIDENCE_COLUMNS
         }
-        if "section" in documents.column_names:  # version 1 of this index has none
-            named = pc.not_equal(units["section"], "")
-            columns["section"] = pc.if_else(named, units["section"], documents["section"])
+        named = pc.not_equal(units["section"], "")
+        columns["section"] = pc.if_else(named, units["section"], documents["section"])
         return pa.table(columns)
 
     def document_keys(self, unit_ids: Sequence[str], column: str = "source_id") -> pa.Array:

@@ -86,11 +86,9 @@ class BuildJob:
             whole = RelationBuilds(
                 self.store, self.plan, self.name, self.runner, tuple(parts), self.update
             )
-            figures = {}
             for stage in self.plan.builds:
-                figures[stage.name], reused = whole.run(stage, at)
-                before[stage.name] = int(reused)
-            self._point(parts, figures)
+                before[stage.name] = int(whole.run(stage, at))
+            self._point(parts)
         summary = summarise(self.store, self.name)
         summary["spent"] = _difference(self._paid(at), paid)
         summary["reused"] = before
@@ -221,7 +219,7 @@ class BuildJob:
                     f"{first['reason']}: {first['detail']}"
                 )
 
-    def _point(self, parts: Sequence[str], figures: Mapping[str, Any]) -> None:
+    def _point(self, parts: Sequence[str]) -> None:
         stages: dict[str, Any] = {
             self.plan.source: {
                 "fingerprint": self.plan.fingerprint(self.plan.source),
@@ -234,11 +232,8 @@ class BuildJob:
                 "inputs": list(stage.inputs),
                 "engine": answered_by(stage.run),
             }
-            if stage.name in figures:
-                entry["figures"] = figures[stage.name]
-            else:
-                entry["parts"] = list(parts)
-                entry["keeps_rows"] = stage.step.keeps_rows
+            if isinstance(stage.run, Step):
+                entry |= {"parts": list(parts), "keeps_rows": stage.run.keeps_rows}
             stages[stage.name] = entry
         self.store.write_pointer(
             self.name,

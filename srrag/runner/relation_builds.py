@@ -61,14 +61,13 @@ class RelationBuilds:
     parts: tuple[str, ...]
     update: bool = True
 
-    def run(self, stage: Stage, at: Place) -> tuple[dict[str, Any], bool]:
-        """Build a folder unless it exists intact; returns its figures, and whether it existed."""
+    def run(self, stage: Stage, at: Place) -> bool:
+        """Build a folder unless it exists intact; returns whether it existed."""
         fingerprint = self.plan.fingerprint(stage.name, self.parts)
         final = self.store.stage_dir(stage.name, fingerprint)
         contents = self._contents(stage)
         if self._reusable(stage, final, contents):
-            figures: dict[str, Any] = read_json(final / "manifest.json")["figures"]
-            return figures, True
+            return True
         former = self._former(stage, contents)
         started = time.perf_counter()
         out = final.with_name(f".{fingerprint}.{uuid.uuid4().hex}")
@@ -91,7 +90,7 @@ class RelationBuilds:
         finally:
             mirror.remove_folder(out)
         built(stage.name)
-        return figures, False
+        return False
 
     def _made(
         self, stage: Stage, former: PreviousVersion | None, out: Path, at: Place

@@ -82,7 +82,7 @@ def summarise(store: Store, build: str) -> dict[str, Any]:
     for name, entry in pointer["stages"].items():
         if "parts" not in entry:
             manifest = read_json(store.stage_dir(name, entry["fingerprint"]) / "manifest.json")
-            figures[name] = entry["figures"]
+            figures[name] = manifest["figures"]
             seconds[name] = manifest["seconds"]
             if manifest.get("usage"):
                 usage[name] = Usage.of(manifest["usage"])
@@ -199,11 +199,10 @@ def readable(summary: Mapping[str, Any]) -> str:
             + f"; {summary['schema_report']}"
         )
     if standing := dict(summary["figures"].get("standing", {})):
-        without_id = standing.pop("without_id", None)  # a build before 0.2 lacks it
+        without_id = standing.pop("without_id")
         told = (f"{name.replace('_', ' ')} {n:,}" for name, n in standing.items() if name != "ok")
         lines.append(f"  papers that are not in order: {', '.join(told) or 'none'}")
-        if without_id is not None:
-            lines.append(f"  papers without PMID, PMCID or DOI: {without_id:,}")
+        lines.append(f"  papers without PMID, PMCID or DOI: {without_id:,}")
     if (version := summary.get("versions", {}).get("srrag")) and "made_anew" in summary:
         lines.append(f"  made by srrag {version}; {_anew(summary)}")
     for title in ("grades", "entity_types", "attribute_types"):

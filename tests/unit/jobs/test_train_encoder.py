@@ -114,7 +114,7 @@ def test_a_second_training_goes_on_from_the_first(
     with (tmp_path / "model" / "model.safetensors").open("r+b") as file:
         file.seek(3000)
         file.write(b"xx")
-    with pytest.raises(ValueError, match=r"model\.safetensors: the file is not the one") as caught:
+    with pytest.raises(ValueError, match=r"model\.safetensors is not what was written") as caught:
         load(second)
     assert "\n" not in str(caught.value)
 

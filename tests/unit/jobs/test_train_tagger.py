@@ -164,7 +164,7 @@ def test_a_tampered_file_ends_the_build_in_one_line(tagger: Path, tmp_path: Path
     with (tagger / "model.safetensors").open("r+b") as file:
         file.seek(2000)
         file.write(b"x")
-    with pytest.raises(ValueError, match=r"model\.safetensors: the file is not the one") as caught:
+    with pytest.raises(ValueError, match=r"model\.safetensors is not what was written") as caught:
         built(tmp_path / "root", "mentions=tagger", f"mentions.model={tagger}")
     assert "\n" not in str(caught.value)
 

@@ -114,8 +114,8 @@ def test_what_explains_a_file_in_folders_that_a_pointer_names_and_in_others(tmp_
         commit_json(
             tmp_path / "stages" / folder / "manifest.json", {"files": dict.fromkeys(built[:2])}
         )
-    commit_json(tmp_path / "stages/raw/a/manifest.json", {})
-    commit_json(tmp_path / "stages/raw/c/manifest.json", {})
+    commit_json(tmp_path / "stages/raw/a/manifest.json", {"spec": {}})
+    commit_json(tmp_path / "stages/raw/c/manifest.json", {"spec": {}})
     commit_json(tmp_path / "stages/raw/c/x.json", {})
     lost |= plant(tmp_path, ("builds/.default.json.01", "builds/default.txt", "mine.txt"))
     lost |= plant(tmp_path, ("completions/x", "stages/entities/e/manifest.json"))

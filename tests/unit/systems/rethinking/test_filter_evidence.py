@@ -138,7 +138,7 @@ def test_a_filter_is_known_by_its_content(model: Path, tmp_path: Path) -> None:
             kind().identity()
     facts = tmp_path / "moved" / "filter.json"
     facts.write_text(facts.read_text().replace('"threshold": 0.5', '"threshold": 0.6'))
-    with pytest.raises(ValueError, match=r"filter\.json: the file is not the one"):
+    with pytest.raises(ValueError, match=r"filter\.json is not what was written"):
         load_filter(tmp_path / "moved")
 
 
