@@ -1,4 +1,4 @@
-"""Classify each file of a root, and find the files that nothing explains.
+"""Find the files of a root that nothing explains.
 
 A receipt explains its part, a part its receipt, and a manifest the files of its build; the name and
 place of any other file explain it. An unexplained file comes from a killed run or from outside and
@@ -17,58 +17,17 @@ from srrag.storage.atomic_write import read_object
 from srrag.storage.manifest import DamagedError, check_part
 from srrag.storage.store import Store
 
-_OWN = {
-    r"srrag\.json": "marker",
-    r"forgotten(\.copy)?\.json": "list of what was forgotten",
-    r"forgetting\.json": "note of a forgetting",
-    r"\.lock(\.json)?": "lock",
-    r"builds/[^/.][^/]*\.json": "pointer",
-    r"stages/raw/[^/]+/part-[^/]+\.parquet": "raw part",
-    r"stages/raw/[^/]+/part-[^/]+\.json": "raw receipt",
-    rf"stages/({SOURCE}|{FOLDER}[^/]*)/[^/]+/part-[^/]+\.parquet": "part of questions",
-    rf"stages/({SOURCE}|{FOLDER}[^/]*)/[^/]+/part-[^/]+\.json": "receipt of questions",
-    r"stages/[^/.][^/]*/[^/]+/part-[^/]+\.parquet": "part",
-    r"stages/[^/.][^/]*/[^/]+/part-[^/]+\.json": "receipt",
-    r"stages/[^/]+/[^/]+/\.attempt-[^/]+\.json": "attempt note",
-    r"stages/[^/.][^/]*/[^/.][^/]*/manifest\.json": "manifest",
-    r"stages/[^/.][^/]*/[^/.][^/]*/.+": "file of a build",
-    r"completions/part-[^/]+\.parquet": "completions",
-    r"completions/faults-[^/]+\.parquet": "faults",
-    r"completions/part-[^/]+\.json": "receipt of completions",
-    r"completions/journal-[^/]+\.jsonl": "journal",
-    r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
-    r"completions/\.?index-[^/]+/[^/]+": "index of completions",
-    r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
-    r"jobs/[^.].*/model/.+": "trained model",
-    r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
-    r"jobs/[^.][^/]*(/.+)?": "output",
-}
-"""The kind of a file by its path below the root; the first match counts."""
+_KNOWN = re.compile(
+    r"(srrag|forgotten(\.copy)?|forgetting)\.json|\.lock(\.json)?"
+    r"|completions/((part|faults)-[^/]+\.parquet|part-[^/]+\.json|journal-[^/]+\.jsonl"
+    r"|lock-\d+\.json|\.lock-[^/]+|\.?index-[^/]+/[^/]+)"
+)
+"""Files outside the folders of stages, builds and jobs, by their paths below the root."""
 
 _LOCK = re.compile(r"\.tantivy-[a-z]+\.lock")
 """The empty lock file that Tantivy leaves in an index that it has opened."""
 
 _OTHERS = ("stages", "builds", "jobs")
-
-_KINDS = [(re.compile(pattern), kind) for pattern, kind in _OWN.items()]
-
-
-def kind_of(path: Path, root: Path) -> str | None:
-    """Return the kind of a file by its name and place; None for a file that SR-RAG never writes.
-
-    A file in the store of a job, such as a benchmark, has the kind that it has in that store.
-    """
-    below = path.relative_to(root)
-    if below.parts[0] == "jobs":
-        for depth in range(2, len(below.parts)):
-            inner = root.joinpath(*below.parts[:depth])
-            if (inner / "srrag.json").exists():
-                return kind_of(path, inner)
-    name = below.as_posix()
-    kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(name)), None)
-    if kind == "manifest":
-        return "manifest of a build" if build_files(path.parent) else "manifest of a step"
-    return kind
 
 
 def unexplained(store: Store) -> Iterator[Path]:
@@ -88,11 +47,11 @@ def unexplained(store: Store) -> Iterator[Path]:
     for path in _files(store.root / "builds"):
         if path.suffix != ".json" or path.name.startswith("."):
             yield path
-    loose = [path for path in (*stages.glob("*"), *stages.glob("*/*")) if path.is_file()]
-    for folder in store.root.iterdir():
-        if folder.name not in _OTHERS:
-            loose += [folder] if folder.is_file() else _files(folder)
-    yield from (path for path in sorted(loose) if kind_of(path, store.root) is None)
+    yield from sorted(path for path in (*stages.glob("*"), *stages.glob("*/*")) if path.is_file())
+    for beside in sorted(store.root.iterdir()):
+        if beside.name not in _OTHERS:
+            files = [beside] if beside.is_file() else _files(beside)
+            yield from (each for each in files if not _is_known(each, store.root))
 
 
 def asked_parts(root: Path) -> Iterator[Path]:
@@ -120,6 +79,10 @@ def build_files(folder: Path) -> set[str]:
     """Return the files in the manifest of a build; empty if the folder holds no build."""
     files = read_object(folder / "manifest.json").get("files")
     return set(files) if isinstance(files, dict) else set()
+
+
+def _is_known(path: Path, root: Path) -> bool:
+    return _KNOWN.fullmatch(path.relative_to(root).as_posix()) is not None
 
 
 def _strays(folder: Path) -> Iterator[Path]:

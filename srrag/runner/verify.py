@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from srrag.core.ids import file_sha256, segment_id
 from srrag.core.standing import STANDINGS
 from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import Tombstones
-from srrag.runner.inventory import damaged_parts, kind_of
+from srrag.runner.inventory import damaged_parts
 from srrag.runner.part import live
 from srrag.storage.atomic_write import read_json, read_object
 from srrag.storage.manifest import changed_files, manifest_files
 from srrag.storage.store import Receipt, Store, count_reasons
 
-_SEALED = {"fitted file": "*.json", "trained model": "manifest.json", "results": "rows.json"}
-"""Kinds of outputs with a hash, and which of their files holds it: its own, or those of others."""
+_SEALED = re.compile(
+    r"[^.].*/((betr|features|answerable|thresholds)\.json|model/manifest\.json|rows\.json)"
+)
+"""Outputs below `jobs` with a hash: fitted files, and what names files of models and results."""
 
 
 def damaged_outputs(root: Path) -> Iterator[str]:
@@ -29,9 +32,9 @@ def damaged_outputs(root: Path) -> Iterator[str]:
 
     Only the command that wrote an output can make it again.
     """
-    for path in sorted((root / "jobs").rglob("*.json")):
-        pattern = _SEALED.get(kind_of(path, root) or "")
-        if pattern is not None and path.match(pattern):
+    jobs = root / "jobs"
+    for path in sorted(jobs.rglob("*.json")):
+        if _SEALED.fullmatch(path.relative_to(jobs).as_posix()):
             try:
                 stated = read_json(path)
             except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -39,12 +40,61 @@ def damage(path: Path, kind: str) -> None:
 OF_BENCHMARK = " of a benchmark"
 
 
+KINDS = {
+    r"srrag\.json": "marker",
+    r"forgotten(\.copy)?\.json": "list of what was forgotten",
+    r"forgetting\.json": "note of a forgetting",
+    r"\.lock(\.json)?": "lock",
+    r"builds/[^/.][^/]*\.json": "pointer",
+    r"stages/raw/[^/]+/part-[^/]+\.parquet": "raw part",
+    r"stages/raw/[^/]+/part-[^/]+\.json": "raw receipt",
+    r"stages/(questions|answers[^/]*)/[^/]+/part-[^/]+\.parquet": "part of questions",
+    r"stages/(questions|answers[^/]*)/[^/]+/part-[^/]+\.json": "receipt of questions",
+    r"stages/[^/.][^/]*/[^/]+/part-[^/]+\.parquet": "part",
+    r"stages/[^/.][^/]*/[^/]+/part-[^/]+\.json": "receipt",
+    r"stages/[^/]+/[^/]+/\.attempt-[^/]+\.json": "attempt note",
+    r"stages/[^/.][^/]*/[^/.][^/]*/manifest\.json": "manifest",
+    r"stages/[^/.][^/]*/[^/.][^/]*/.+": "file of a build",
+    r"completions/part-[^/]+\.parquet": "completions",
+    r"completions/faults-[^/]+\.parquet": "faults",
+    r"completions/part-[^/]+\.json": "receipt of completions",
+    r"completions/journal-[^/]+\.jsonl": "journal",
+    r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
+    r"completions/\.?index-[^/]+/[^/]+": "index of completions",
+    r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
+    r"jobs/[^.].*/model/.+": "trained model",
+    r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
+    r"jobs/[^.][^/]*(/.+)?": "output",
+}
+"""The kind of a file by its path below the root; the first match counts."""
+
+
+def kind_of(path: Path, root: Path) -> str | None:
+    """Return the kind of a file by its name and place; None for a file that SR-RAG never writes.
+
+    A file in the store of a job, such as a benchmark, has the kind that it has in that store.
+    """
+    from srrag.runner.inventory import build_files
+
+    below = path.relative_to(root)
+    if below.parts[0] == "jobs":
+        for depth in range(2, len(below.parts)):
+            inner = root.joinpath(*below.parts[:depth])
+            if (inner / "srrag.json").exists():
+                return kind_of(path, inner)
+    name = below.as_posix()
+    kind = next((kind for pattern, kind in KINDS.items() if re.fullmatch(pattern, name)), None)
+    if kind == "manifest":
+        return "manifest of a build" if build_files(path.parent) else "manifest of a step"
+    return kind
+
+
 def kinds(root: Path) -> dict[str, Path]:
     """A file of each kind that the root holds, the largest, by kind; raises for one of none.
 
     The files of a benchmark, which is a store below `jobs`, are kinds of their own.
     """
-    from srrag.runner.inventory import kind_of, pointers
+    from srrag.runner.inventory import pointers
     from srrag.storage.store import Store
 
     stages = next(p["stages"] for p in pointers(Store(root)) if p["build"] == "default")

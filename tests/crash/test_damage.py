@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from srrag.runner import inventory
 from tests.conftest import REPOSITORY
-from tests.crash.damage import OF_BENCHMARK
+from tests.crash.damage import KINDS, OF_BENCHMARK
 from tests.crash.test_kills import harness
 
 _LOSSES = ("bit", "cut", "zero", "gone")
@@ -43,7 +42,7 @@ def missed(kind: str) -> bool:
 
 
 def test_every_kind_of_file_has_a_row() -> None:
-    kinds = set(inventory._OWN.values()) - {"manifest"}
+    kinds = set(KINDS.values()) - {"manifest"}
     assert rows().keys() == kinds | {"manifest of a step", "manifest of a build"}
     assert all(len(cells) == 4 and all(cells) for cells in rows().values())
 

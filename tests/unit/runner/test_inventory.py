@@ -4,7 +4,7 @@ from pathlib import Path
 
 from srrag.core.ids import file_sha256
 from srrag.runner.deletion.vacuum import drop_unexplained, drop_unfinished
-from srrag.runner.inventory import damaged_parts, kind_of, unexplained
+from srrag.runner.inventory import damaged_parts, unexplained
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
@@ -72,25 +72,6 @@ def test_what_a_killed_run_left_half_written_goes_with_the_next_build(tmp_path: 
     assert all(path.exists() for path in asked), "who asks does not hold the root"
     drop_unfinished(Store(tmp_path))
     assert not any(path.exists() for path in asked)
-
-
-def test_a_file_has_a_kind_by_its_place(tmp_path: Path) -> None:
-    inner = tmp_path / "jobs" / "benchmark"
-    commit_json(inner / "srrag.json", {"layout": 1})
-    commit_json(tmp_path / "stages" / "s" / "f" / "manifest.json", {"files": {"a": "0"}})
-    commit_json(tmp_path / "stages" / "t" / "f" / "manifest.json", {})
-    for name, kind in {
-        "builds/a.json": "pointer", "builds/a.rejects.parquet": None,
-        "stages/raw/f/part-a.parquet": "raw part", "stages/t/f/part-a.json": "receipt",
-        "stages/s/f/manifest.json": "manifest of a build", "stages/s/f/a/b": "file of a build",
-        "stages/t/f/manifest.json": "manifest of a step", "jobs/serve/log.jsonl": "output",
-        "jobs/fit_betr/srrag/betr.json": "fitted file",
-        "jobs/train_filter/model/manifest.json": "trained model",
-        "jobs/sweep/answers/bm25.parquet": "results", "jobs/mine/notes.txt": "output",
-        "jobs/benchmark/srrag.json": "marker", "jobs/benchmark/builds/x.json": "pointer",
-        "other": None, "completions/x": None, "completions/journal-1.jsonl": "journal",
-    }.items():  # fmt: skip
-        assert kind_of(tmp_path / name, tmp_path) == kind, name
 
 
 def test_what_explains_a_file_in_folders_that_a_pointer_names_and_in_others(tmp_path: Path) -> None:

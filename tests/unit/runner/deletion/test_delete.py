@@ -17,7 +17,7 @@ import jobs.forget
 import jobs.verify
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id, question_id
+from srrag.core.ids import question_id
 from srrag.lab.report.drilldown import pack
 from srrag.runner.deletion import delete as module
 from srrag.runner.summary import read_rejects
@@ -144,28 +144,6 @@ def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
     assert jobs.build.run(run)["skipped_as_forgotten"] == 2
 
 
-@pytest.mark.parametrize("stage", ["answers", "answers-ComposeAnswer-0123abcd"])
-def test_answers_that_cite_it_and_all_outputs_are_deleted(root: Path, stage: str) -> None:
-    document = document_of(root, f"{SECRET}.md")
-    folder = root / "stages" / stage / "f"
-    folder.mkdir(parents=True)
-    for name, cited in (("one", document), ("two", content_id("another"))):
-        pq.write_table(
-            pa.table({"evidence": [[{"doc_id": cited}]]}), folder / f"part-{name}.parquet"
-        )
-        (folder / f"part-{name}.json").write_text('{"sha256": ""}')
-    files = {"export/graph.json": "{}", "build/summary.json": "{}", "ask/summary.json": document}
-    for file, text in files.items():
-        plant(root / "jobs" / file, text)
-    plant(root / "jobs" / "run.trec", "")
-    figures = forget(root, f"doc_id='{document}'")
-    assert figures["answer_parts_deleted"] == 1
-    assert figures["outputs_deleted"] == ["export", "run.trec", "ask/summary.json"]
-    assert sorted(path.name for path in folder.iterdir()) == ["part-two.json", "part-two.parquet"]
-    left = [path for path in (root / "jobs").rglob("*") if path.is_file()]
-    assert left == [root / "jobs" / "build" / "summary.json"]
-
-
 def plant(path: Path, text: str) -> None:
     """Write a text into a file, of whatever kind its name says."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -237,45 +215,6 @@ def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(root: Path) 
     assert str(shown) in line
 
 
-def test_a_benchmark_that_is_being_made_is_not_deleted_under_it(root: Path) -> None:
-    document = document_of(root, f"{SECRET}.md")
-    made = Store(root / "jobs" / "benchmark")
-    plant(made.root / "stages" / "seeds" / "part-a.parquet", document)
-    with made.lock(), pytest.raises(ValueError, match="benchmark is being written by process"):
-        forget(root, f"doc_id='{document}'")
-    forget(root)
-    assert not made.root.exists()
-    assert traces(root, document) == []
-
-
-STEPS = ("derive_part", "drop_builds", "drop_part", "asked_keys", "holding")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
-def test_killed_anywhere_it_is_finished_by_the_same_command(
-    papers: Path, root: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    (root / "completions").mkdir()
-    document = document_of(root, f"{SECRET}.md")
-
-    def killed(*arguments: Any, **named: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, step, killed)
-        with pytest.raises(KeyboardInterrupt):
-            forget(root, f"doc_id='{document}'")
-    if step != "asked_keys":  # killed before anything was written down
-        assert any("not finished" in line for line in traces(root, document))
-        forget(root)
-    else:
-        forget(root, f"doc_id='{document}'")
-    assert not holding(root, SECRET)
-    assert traces(root, document) == []
-    assert build(root, papers, *PLAIN)["skipped_as_forgotten"] == 1
-
-
 def test_a_run_without_the_note_of_the_killed_one_finds_all_that_was_left(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,15 +236,6 @@ def test_a_run_without_the_note_of_the_killed_one_finds_all_that_was_left(
     forget(root, f"doc_id='{document}'")
     assert traces(root, document) == []
     assert [place for place in PLACES if (root / place).exists()] == []
-
-
-def test_what_a_killed_build_left_is_removed(root: Path) -> None:
-    part = next((root / "stages" / "chunks").rglob("part-*.parquet"))
-    part.with_name(f".{part.name}.0123").write_bytes(part.read_bytes())
-    (root / "stages" / "entities" / ".f.0123").mkdir()
-    document = document_of(root, f"{SECRET}.md")
-    forget(root, f"doc_id='{document}'")
-    assert not [path for path in (root / "stages").rglob(".*") if path.name != ".lock"]
 
 
 def test_traces_are_found_where_they_are(papers: Path, tmp_path: Path) -> None:
