@@ -23,11 +23,11 @@ from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import built, say
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
-from srrag.runner.repair import Repair, mend_marker
+from srrag.runner.repair import Repair, manifest_problem, mend_marker
 from srrag.runner.runner import Runner
 from srrag.runner.summary import summarise
 from srrag.storage import mirror
-from srrag.storage.atomic_write import commit_json, keep_private, read_json
+from srrag.storage.atomic_write import commit_json, keep_private
 from srrag.storage.manifest import CURE, DamagedError
 from srrag.storage.store import Receipt, Store
 
@@ -174,14 +174,8 @@ class BuildJob:
             wanted = manifest_of(stage, fingerprint)
             if not mirror.exists(path):
                 commit_json(path, wanted, sealed=True)
-                continue
-            try:
-                found = read_json(path)
-                same = all(found[key] == wanted[key] for key in ("stage", "fingerprint", "inputs"))
-            except (ValueError, KeyError, TypeError) as error:
-                raise DamagedError(f"{error}; {CURE}") from error
-            if not same:
-                raise DamagedError(f"{mirror.shown(path)} is not that of its stage; {CURE}")
+            elif problem := manifest_problem(path, wanted):
+                raise DamagedError(f"{mirror.shown(path)} {problem}; {CURE}")
 
     def _check_failures(self, parts: Sequence[str]) -> None:
         for stage in self.plan.steps:

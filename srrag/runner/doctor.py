@@ -14,7 +14,7 @@ import platform
 import re
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,16 @@ def _python() -> str:
 
 def packages() -> dict[str, str]:
     """The versions of Python, the platform, srrag and what is installed of all it can use."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    here = {"python": platform.python_version(), "platform": platform.platform()}
     asked = importlib.metadata.requires("srrag") or []
-    for name in ("srrag", *sorted({re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in asked})):
+    names = sorted({re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in asked})
+    return here | installed(("srrag", *names))
+
+
+def installed(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those of some packages that are installed."""
+    found = {}
+    for name in names:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
@@ -86,7 +93,7 @@ def build(store: Store, name: str) -> dict[str, Any]:
 
 def _packages() -> str:
     names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow")
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    return ", ".join(f"{name} {version}" for name, version in installed(names).items())
 
 
 def _device(device: str, on_cluster: bool) -> str:

@@ -149,7 +149,7 @@ class Repair:
             path = folder / "manifest.json"
             if stage := steps.get(folder):
                 wanted = manifest_of(stage, self.plan.fingerprint(stage.name))
-                if (problem := _problem(path, wanted)) is not None:
+                if problem := _problem(path, wanted):
                     commit_json(path, wanted, sealed=True)
                     self._say(f"{mirror.shown(path)} {problem}: written again")
             elif path.exists() and (problem := _broken(folder)):
@@ -241,8 +241,13 @@ def _said(line: str) -> str:
 
 def _problem(path: Path, wanted: dict[str, Any]) -> str | None:
     """Return what is wrong with a manifest; None if it is right, or not written yet."""
-    if not path.exists():
-        return "is missing" if any(path.parent.glob("part-*.json")) else None
+    if path.exists():
+        return manifest_problem(path, wanted)
+    return "is missing" if any(path.parent.glob("part-*.json")) else None
+
+
+def manifest_problem(path: Path, wanted: dict[str, Any]) -> str | None:
+    """Return how the manifest of a step differs from that which its stage has; None if it is it."""
     try:
         found = read_json(path)
         same = all(found[key] == wanted[key] for key in wanted)

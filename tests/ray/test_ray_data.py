@@ -15,7 +15,7 @@ import tests.toys
 from srrag.core.step import Place
 from srrag.runner.local import LocalRunner
 from srrag.runner.ray.data import RayDataRunner
-from srrag.runner.ray.stall_watch import StalledError
+from srrag.runner.ray.watch import StalledError
 from srrag.storage.store import Store
 from tests.toys import Double, number_parts, plan, values
 

@@ -36,9 +36,8 @@ from srrag.runner.part import run_part
 from srrag.runner.progress import shown
 from srrag.runner.ray.capacity import capacity
 from srrag.runner.ray.engines import engines_on_ray
-from srrag.runner.ray.head_watch import watch_head
 from srrag.runner.ray.map import spread_over_ray
-from srrag.runner.ray.stall_watch import Watch
+from srrag.runner.ray.watch import Watch, watch_head
 from srrag.runner.runner import at_once
 from srrag.storage.store import Store
 

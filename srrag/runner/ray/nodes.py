@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -18,6 +15,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from srrag.runner.doctor import installed
+from srrag.runner.ray.watch import listens
 from srrag.storage import mirror
 
 PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "vllm")
@@ -122,28 +121,14 @@ def look_around(
         "gpu_names": names,
         "gpu_memory_gb": memory,
         "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
-        "versions": {"python": platform.python_version(), **_versions(PACKAGES)},
+        "versions": {"python": platform.python_version(), **installed(PACKAGES)},
         "model": None if model is None else Path(model).is_dir(),
         # This tests the build of FAISS: Ray assigns no GPU to this process.
         "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),
-        "unreached": tuple(f"{host}:{port}" for host, port in ports if not _listens(host, port)),
+        "unreached": tuple(
+            f"{host}:{port}" for host, port in ports if not listens(host, port, _CONNECT_S)
+        ),
     }
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=_CONNECT_S).close()
-    except OSError:
-        return False
-    return True
-
-
-def _versions(packages: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
 
 
 def _gpus() -> tuple[tuple[str, ...], float]:

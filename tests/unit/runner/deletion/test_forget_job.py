@@ -127,7 +127,9 @@ def test_who_was_forgotten_may_be_named_again_and_nobody_else(root: Path) -> Non
     assert figures["documents"] == 1 and ids(root).keys() == {"aspirin.md"}
 
 
-@pytest.mark.parametrize("step", ["drop_builds", "derive_part", "drop_outputs"])
+@pytest.mark.parametrize(
+    "step", ["drop_builds", "derive_part", "drop_part", "holding", "drop_outputs"]
+)
 def test_a_killed_deletion_is_finished_without_naming_it(
     root: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

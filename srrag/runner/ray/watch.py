@@ -1,9 +1,13 @@
-"""Watch the stages of a run on Ray: report progress, and stop a run that stalls."""
+"""Watch a run on Ray: report progress, stop a run that stalls, and end one without a head."""
 
 from __future__ import annotations
 
+import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import ray
 
@@ -11,6 +15,7 @@ from srrag.core.errors import SrragError
 from srrag.core.stage import Plan, Stage
 from srrag.runner.engines import Figures
 from srrag.runner.progress import CallProgress, Progress, say
+from srrag.runner.ray.loopback import forget_folder
 from srrag.storage.store import Store
 
 
@@ -88,3 +93,56 @@ class Watch:
             f"no part was finished for {quiet_s:.0f} s: {waiting}; free: "
             f"{free.get('CPU', 0.0):g} CPU, {free.get('GPU', 0.0):g} GPU"
         )
+
+
+_LOOK_S = 1.0
+_OWN_GONE_S = 3.0
+"""A head that this process started never comes back."""
+_GONE_S = 45.0
+"""A cluster's head may, and Ray gives it 60 s."""
+
+
+def watch_head(own: bool) -> None:
+    """Watch, in a thread, the head (GCS) of this process; `own` if the process started it.
+
+    When it is gone, the process ends with one line that says what to do. Ray itself waits for a
+    minute, then ends the process from C++ with a page of its own. The job's finished parts are on
+    disk, so it ends no worse than when it is killed, and goes on when it is started again.
+    """
+    address = ray.get_runtime_context().gcs_address
+    threading.Thread(target=_watch, args=(address, own), name="ray-head", daemon=True).start()
+
+
+def _watch(address: str, own: bool) -> None:
+    answered = time.monotonic()
+    host, _, port = address.rpartition(":")
+    while ray.is_initialized():
+        if listens(host, int(port)):
+            answered = time.monotonic()
+        elif time.monotonic() - answered > (_OWN_GONE_S if own else _GONE_S):
+            _end(address, own)
+        time.sleep(_LOOK_S)
+
+
+def listens(host: str, port: int, timeout_s: float = _LOOK_S) -> bool:
+    """Whether something accepts connections at an address."""
+    try:
+        socket.create_connection((host.strip("[]"), port), timeout=timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
+def _end(address: str, own: bool) -> None:
+    """Say what happened, and end the process as Ray would, but before it does."""
+    again = "" if own else " once `ray status` answers on its node"
+    say(
+        f"error: the head of Ray (GCS) at {address} is gone; what is finished stays, and the "
+        f"same command goes on{again}"
+    )
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Ray's threads tell what follows, at length
+    if own:
+        node: Any = ray._private.worker._global_node
+        node.kill_all_processes(check_alive=False, allow_graceful=False)
+        forget_folder()
+    os._exit(1)
