@@ -10,10 +10,11 @@ from srrag.answer.record import AnswerRecord
 from srrag.config import factory
 from srrag.config.factory import step_keys
 from srrag.core.errors import UsageError
-from srrag.core.formats import biogen, read_queries, write_lines, write_run
+from srrag.core.formats import read_queries, write_lines, write_run
 from srrag.core.hits import unpack_hits
 from srrag.core.schema import STATES
 from srrag.core.units import open_units
+from srrag.export.submission import submission
 from srrag.lab.experiment.answers import lost_steps, support_counts
 from srrag.lab.experiment.estimate import estimate
 from srrag.retrieve.questions import question_table
@@ -47,7 +48,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         out / "answers.jsonl",
         ({"query_id": r["query_id"], **AnswerRecord.of(r).json} for r in alive),
     )
-    commit_json(out / "biogen.json", [biogen(row) for row in alive])
+    made = submission(alive, config["team"], config["run_name"])
+    commit_json(out / "biogen.json", made.entries)
     unit_ids, _, _ = unpack_hits(answers["hits"])
     sources = open_units(at).document_keys(unit_ids.to_pylist()).to_pylist()
     names = dict(zip(unit_ids.to_pylist(), sources, strict=True))

@@ -1,4 +1,4 @@
-"""Read and write the files of other tools: questions, TREC runs, BioGen answers, JSON lines."""
+"""Read and write the files of other tools: questions, TREC runs, JSON lines."""
 
 from __future__ import annotations
 
@@ -64,24 +64,6 @@ def write_run(path: Path, rows: list[dict[str, Any]], names: dict[str, str], run
                     file.write(f"{row['query_id']} Q0 {name} {rank} {score:.6f} {run_name}\n")
 
     commit(path, write)
-
-
-def biogen(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert an answer to the format of the TREC BioGen track: sentences with PMIDs."""
-    sources = {item["evidence_id"]: item["pmid"] or item["source_id"] for item in row["evidence"]}
-    return {
-        "topic_id": row["query_id"],
-        "question": row["text"],
-        "answer": [
-            {
-                "text": sentence["text"],
-                "citations": list(
-                    dict.fromkeys(sources[item] for item in sentence["evidence_ids"])
-                ),
-            }
-            for sentence in row["sentences"]
-        ],
-    }
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> None:
