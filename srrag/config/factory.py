@@ -193,11 +193,7 @@ def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
 
 def answering(config: Mapping[str, Any]) -> Pipeline:
     """The pipeline of a job that needs answers; raises UsageError if it only ranks."""
-    return that_answers(pipeline(config))
-
-
-def that_answers(made: Pipeline) -> Pipeline:
-    """Return the pipeline; raises UsageError if it only ranks."""
+    made = pipeline(config)
     if "answer" not in made.writes.names:
         raise UsageError("pipeline: none of its steps writes an answer")
     return made

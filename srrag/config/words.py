@@ -201,7 +201,7 @@ def _chosen(job: str, given: Sequence[str]) -> list[str]:
     said = {key.partition("@")[0] for key in keys if "." not in key}
     found: list[str] = []
     for key, value in read_choices(path).items():
-        top = "engine" if key == "model" else _top(key)
+        top = "engine" if key == "model" else re.split(r"[.@]", key, maxsplit=1)[0]
         if top == "root" or not any(top in tops(each) for each in ("build", "serve", "answer")):
             raise UsageError(f"{path}: {key}: no job has such a key")
         if key in _ADDRESSES:
@@ -209,7 +209,3 @@ def _chosen(job: str, given: Sequence[str]) -> list[str]:
         if top in known and top not in said and top not in _OWN_SUBJECT.get(job, ()):
             found += model_of(value) if key == "model" else [f"{key}={value}"]
     return found
-
-
-def _top(key: str) -> str:
-    return re.split(r"[.@]", key, maxsplit=1)[0]

@@ -33,17 +33,14 @@ def counted_as(grades: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 def kinds_of(counts: Mapping[str, int]) -> str:
     """Say how many studies of each grade: "2 randomised trials and 1 cohort study"."""
-    return joined(f"{counts[g]} {_kind(g, counts[g])}" for g in sorted(counts, key=_ungraded_last))
+    graded_first = sorted(counts, key=lambda grade: (not grade, grade))
+    return joined(f"{counts[grade]} {_kind(grade, counts[grade])}" for grade in graded_first)
 
 
 def joined(parts: Iterable[str]) -> str:
     """Parts as in a sentence: "a, b and c"."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _ungraded_last(grade: str) -> tuple[bool, str]:
-    return not grade, grade
 
 
 def _kind(grade: str, number: int) -> str:

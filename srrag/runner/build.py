@@ -24,7 +24,7 @@ from srrag.runner.ingest import ingest
 from srrag.runner.progress import built, say
 from srrag.runner.relation_builds import RelationBuilds, manifest_of
 from srrag.runner.repair import Repair, manifest_problem, mend_marker
-from srrag.runner.runner import Runner
+from srrag.runner.runner import Runner, lacking
 from srrag.runner.summary import summarise
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, keep_private
@@ -76,7 +76,11 @@ class BuildJob:
             repair.report(parts)
             self._discard(parts)
             drop_notes(self.store, self.plan, parts)
-            before = self._standing(parts)
+            missing = lacking(self.plan, self.store, parts)
+            before = {
+                stage.name: len(parts) - len(missing.get(stage.name, ()))
+                for stage in self.plan.steps
+            }
             self._write_manifests()
             at = dataclasses.replace(at, root=self.store.root)
             paid = self._paid(at)
@@ -90,7 +94,8 @@ class BuildJob:
                 before[stage.name] = int(whole.run(stage, at))
             self._point(parts)
         summary = summarise(self.store, self.name)
-        summary["spent"] = _difference(self._paid(at), paid)
+        # Of the log, so with the work of processes that died.
+        summary["spent"] = {k: round(v - paid[k], 6) for k, v in self._paid(at).items()}
         summary["reused"] = before
         summary["skipped_as_forgotten"] = forgotten.skipped
         if self.repair:
@@ -158,14 +163,6 @@ class BuildJob:
             return True
         size = sizes.get(self.store.part_path(stage, fingerprint, part).name)
         return receipt.num_bytes != size or (self.retry_failed and lost_rows(receipt) > 0)
-
-    def _standing(self, parts: Sequence[str]) -> dict[str, int]:
-        return {
-            stage.name: len(
-                self.store.parts(stage.name, self.plan.fingerprint(stage.name)) & set(parts)
-            )
-            for stage in self.plan.steps
-        }
 
     def _write_manifests(self) -> None:
         for stage in self.plan.steps:
@@ -244,11 +241,6 @@ def answered_by(run: Step | Build) -> str | None:
     """Return the name of what answers a stage's prompts; None if it has no prompts."""
     engine = getattr(run, "engine", None)
     return getattr(run, "answered_by", engine.name if engine else None)
-
-
-def _difference(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """Return what this run added to the log, including the work of processes that died."""
-    return {name: round(value - before[name], 6) for name, value in after.items()}
 
 
 def lost_rows(receipt: Receipt) -> int:

@@ -39,7 +39,7 @@ def probes(
     `on_cluster` says that the device is on the nodes of a cluster, and so not checked here.
     """
     return {
-        "python": _python,
+        "python": platform.python_version,
         "packages": _packages,
         "model": model,
         "device": lambda: _device(device, on_cluster),
@@ -60,10 +60,6 @@ def outcome(check: Probe) -> dict[str, Any]:
         return {"ok": True, "detail": check()}
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         return {"ok": False, "detail": " ".join(str(error).split())}
-
-
-def _python() -> str:
-    return platform.python_version()
 
 
 def packages() -> dict[str, str]:

@@ -20,7 +20,7 @@ from srrag.llm.completion import AnswersAwaited
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import CallProgress, Progress, shown
-from srrag.runner.runner import at_once
+from srrag.runner.runner import at_once, lacking
 from srrag.storage.store import Store
 
 PARTS_IN_FLIGHT = 4
@@ -34,14 +34,8 @@ class LocalRunner:
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks."""
-        standing = {
-            stage.name: store.parts(stage.name, plan.fingerprint(stage.name))
-            for stage in plan.steps
-        }
-        missing = {
-            name: [part for part in parts if part not in names] for name, names in standing.items()
-        }
-        stages = [stage for stage in plan.steps if missing[stage.name]]
+        missing = lacking(plan, store, parts)
+        stages = [stage for stage in plan.steps if stage.name in missing]
         with (
             shown(),
             engines_here(engines_of([stage.step for stage in stages]), at) as engines,

@@ -29,6 +29,16 @@ def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
     return groups
 
 
+def lacking(plan: Plan, store: Store, parts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the parts that each stage lacks, in order, by stage; whole stages are left out."""
+    found: dict[str, list[str]] = {}
+    for stage in plan.steps:
+        standing = store.parts(stage.name, plan.fingerprint(stage.name))
+        if missing := [part for part in parts if part not in standing]:
+            found[stage.name] = missing
+    return found
+
+
 class Runner(Protocol):
     """Runs steps on named parts, and runs engines."""
 

@@ -42,16 +42,12 @@ def readable_rejects(table: pa.Table, limit: int | None = None) -> str:
     table = table.filter(pc.not_equal(table["reason"], PROPOSED))
     shown = table if limit is None else table.slice(0, limit)
     lines = [
-        f"  {row['reason']}: {_one_line(row['detail'] or row['source'])}"
+        f"  {row['reason']}: {' '.join((row['detail'] or row['source']).split())[:_MAX_CHARS]}"
         for row in shown.to_pylist()
     ]
     if rest := table.num_rows - shown.num_rows:
         lines.append(f"  … and {rest:,} more: srrag status rejects=true lists all")
     return "\n".join(lines)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_MAX_CHARS]
 
 
 def _rejects(stage: str, table: pa.Table) -> pa.Table:

@@ -51,10 +51,6 @@ def check_part(path: Path) -> None:
     _checked.add(key)
 
 
-def _every(name: str) -> bool:
-    return True
-
-
 def _state(path: Path) -> tuple[str, int, int]:
     state = path.stat()
     return str(path), state.st_mtime_ns, state.st_size
@@ -105,7 +101,7 @@ def check_files(
     asks for all. `wanted` selects files by name, by default all. Raises ValueError that names a
     missing or changed file.
     """
-    named = wanted or _every
+    named = wanted or (lambda name: True)
     mirror.pull(folder, named, alone=wanted is None)
     files = manifest_files(folder)
     noted = {} if read else read_json(folder / "manifest.json").get("stamps", {})

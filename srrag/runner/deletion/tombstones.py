@@ -147,14 +147,11 @@ class Tombstones:
             yield from records
             return
         for record in records:
-            if self._knows(record):
+            names = {mark(record.source_id), mark(record.source)}
+            if not names.isdisjoint(self.sources) or mark(record.raw_id) in self.documents:
                 self.skipped += 1
             else:
                 yield record
-
-    def _knows(self, record: RawRecord) -> bool:
-        names = {mark(record.source_id), mark(record.source)}
-        return not names.isdisjoint(self.sources) or mark(record.raw_id) in self.documents
 
     def _write(self) -> None:
         kept = {"documents": self.documents, "sources": self.sources, "at_s": self.at_s}

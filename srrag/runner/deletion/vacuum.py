@@ -62,17 +62,17 @@ def drop_unexplained(store: Store) -> list[Path]:
     write them.
     """
     stages = store.root / "stages"
-    gone = [path for path in unexplained(store) if _is_ours(path, store.root)]
+    gone = [
+        path
+        for path in unexplained(store)
+        if path.relative_to(store.root).parts[0] in ("stages", "builds")
+    ]
     for path in gone:
         path.unlink(missing_ok=True)
     for folder in (path for path in stages.glob("*/*") if not is_of_questions(path.parent.name)):
         if folder.is_dir() and not any(path.is_file() for path in folder.rglob("*")):
             discard(folder)
     return gone
-
-
-def _is_ours(path: Path, root: Path) -> bool:
-    return path.relative_to(root).parts[0] in ("stages", "builds")
 
 
 def drop_part(path: Path) -> None:

@@ -58,13 +58,14 @@ def lacking(asked: Sequence[Bundle]) -> str:
                 f"has {have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
             )
         most = max(asked, key=lambda one: one[kind], default={kind: 0.0})[kind]
-        largest = max((node["Resources"].get(kind, 0.0) for node in _alive()), default=0.0)
+        largest = max((node["Resources"].get(kind, 0.0) for node in alive_nodes()), default=0.0)
         if most > largest:
             return f"one worker takes {most:g} {kind}; the largest node has {largest:g}"
     return ""
 
 
-def _alive() -> list[dict[str, Any]]:
+def alive_nodes() -> list[dict[str, Any]]:
+    """Return what Ray says of each node that is up."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return [node for node in nodes if node["Alive"]]
 

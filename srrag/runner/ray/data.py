@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -38,7 +38,7 @@ from srrag.runner.ray.capacity import capacity
 from srrag.runner.ray.engines import engines_on_ray
 from srrag.runner.ray.map import spread_over_ray
 from srrag.runner.ray.watch import Watch, watch_head
-from srrag.runner.runner import at_once
+from srrag.runner.runner import at_once, lacking
 from srrag.storage.store import Store
 
 _GRACE_S = 10.0
@@ -60,16 +60,6 @@ class Consumer(threading.Thread):
                 pass
         except BaseException as error:  # the driver's thread raises it
             self.failure = error
-
-
-def shut_down(consumer: Consumer | None) -> None:
-    """Shut Ray down, then join the consumer that still waited for it, as after an interrupt.
-
-    An interpreter that exits while the thread runs would abort.
-    """
-    ray.shutdown()
-    if consumer is not None and consumer.is_alive():
-        consumer.join(_GRACE_S)
 
 
 MAX_RESTARTS = 40
@@ -196,43 +186,38 @@ class RayDataRunner:
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks; all stages stream."""
-        lacking = {
-            stage.name: set(parts) - store.parts(stage.name, plan.fingerprint(stage.name))
-            for stage in plan.steps
-        }
-        names = [part for part in parts if any(part in missing for missing in lacking.values())]
-        if not names:
+        missing = lacking(plan, store, parts)
+        if not missing:
             return
-        started = self.connect()
-        consumer: Consumer | None = None
-        try:
-            stages = [stage for stage in plan.steps if lacking[stage.name]]
-            models = engines_of([stage.step for stage in stages])
-            held = [pool[0].resources for pool in pools(stages)]
-            with (
-                shown(),
-                capacity(held, models, self.grows_s),
-                engines_on_ray(models, at) as engines,
-            ):
-                at = replace(at, clients=engines.clients)
-                dataset = self._dataset(plan, store, stages, names, at)
-                watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
-                consumer = Consumer(dataset)
-                self._drain(consumer, watch)
-        finally:
-            if started:
-                shut_down(consumer)
+        wanted = set().union(*missing.values())
+        names = [part for part in parts if part in wanted]
+        stages = [stage for stage in plan.steps if stage.name in missing]
+        models = engines_of([stage.step for stage in stages])
+        held = [pool[0].resources for pool in pools(stages)]
+        with (
+            self.session(),
+            shown(),
+            capacity(held, models, self.grows_s),
+            engines_on_ray(models, at) as engines,
+        ):
+            at = replace(at, clients=engines.clients)
+            dataset = self._dataset(plan, store, stages, names, at)
+            watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
+            self._drain(Consumer(dataset), watch)
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Keep Ray running between several runs."""
+        """Keep Ray running between several runs; end it if this call started it."""
         started = self.connect()
         try:
             yield
         finally:
             if started:
-                drawing = (each for each in threading.enumerate() if isinstance(each, Consumer))
-                shut_down(next(drawing, None))
+                # After an interrupt one still draws. An interpreter that exits then would abort.
+                drawing = [each for each in threading.enumerate() if isinstance(each, Consumer)]
+                ray.shutdown()
+                for each in drawing:
+                    each.join(_GRACE_S)
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap]:
         """Return a parallel map over Ray; the first call joins or starts Ray."""
@@ -241,13 +226,8 @@ class RayDataRunner:
     @contextmanager
     def engines(self, models: Sequence[Model], at: Place) -> Iterator[Engines]:
         """Run engines as actors."""
-        started = bool(models) and self.connect()
-        try:
-            with engines_on_ray(models, at) as engines:
-                yield engines
-        finally:
-            if started:
-                ray.shutdown()
+        with self.session() if models else nullcontext(), engines_on_ray(models, at) as engines:
+            yield engines
 
     def _dataset(
         self, plan: Plan, store: Store, stages: Sequence[Stage], names: Sequence[str], at: Place

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import ray
-
 from srrag.core.stage import Resources
 from srrag.runner.doctor import Probe
 from srrag.runner.ray.data import RayDataRunner
@@ -72,8 +70,7 @@ def probes(
 def ask(runner: RayDataRunner, expected: Expected, root: Path) -> tuple[list[Node], bool]:
     """Return every node of the cluster, and whether the cluster asks for a token."""
     root.mkdir(parents=True, exist_ok=True)
-    started = runner.connect()
-    try:
+    with runner.session():
         found = nodes_of(
             root,
             None if expected.model is None else Path(expected.model),
@@ -81,9 +78,6 @@ def ask(runner: RayDataRunner, expected: Expected, root: Path) -> tuple[list[Nod
             wait_s=expected.wait_s,
         )
         return found, token_is_asked_for()
-    finally:
-        if started:
-            ray.shutdown()
 
 
 def count(nodes: Sequence[Node], wanted: int | None) -> str:

@@ -16,6 +16,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from srrag.runner.doctor import installed
+from srrag.runner.ray.capacity import alive_nodes
 from srrag.runner.ray.watch import listens
 from srrag.storage import mirror
 
@@ -56,7 +57,7 @@ def nodes_of(root: Path, model: Path | None, *, wait_for: int, wait_s: float) ->
     `root` is the shared folder, `model` a folder that each node should have. Ray must be running.
     """
     until = time.monotonic() + wait_s
-    while len(alive := _alive()) < wait_for and time.monotonic() < until:
+    while len(alive := alive_nodes()) < wait_for and time.monotonic() < until:
         time.sleep(_POLL_S)
     name = f".doctor-{os.getpid()}-{time.time_ns()}"
     mark = root / name
@@ -79,10 +80,6 @@ def token_is_asked_for() -> bool:
     from ray._private.authentication.authentication_utils import is_token_auth_enabled
 
     return bool(is_token_auth_enabled())
-
-
-def _alive() -> list[dict[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def _ask(node: dict[str, Any], mark: Path, model: Path | None, ports: Sequence[Address]) -> Node:
