@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from srrag.core.formats import read_ids
-from srrag.engine.log.completion_log import CompletionLog, Proof
-from srrag.engine.log.lock import LogLock
-from srrag.engine.log.verify import BELOW
+from srrag.engine.log.completion_log import CompletionLog
 from srrag.runner.deletion.find_ids import prove_forgotten
 from srrag.runner.progress import say
 from srrag.runner.verify import verify
@@ -22,7 +19,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     result = verify(store, config["build"])
     folder = Path(config["completions"])
     if folder.exists():
-        proof = _proof(folder)
+        proof = CompletionLog(folder).verify()
         result["problems"] += [f"completions: {problem}" for problem in proof.problems]
         result["ok"] = not result["problems"]
         result["completions"] = proof.totals.as_dict() if proof.totals else None
@@ -44,15 +41,3 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             f"{paid['paid_twice']:,} paid twice"
         )
     return result
-
-
-def _proof(folder: Path) -> Proof:
-    """Read the whole log; counts below 0 are put right, unless a run holds the log."""
-    log = CompletionLog(folder)
-    proof = log.verify()
-    if proof.problems and all(BELOW in problem for problem in proof.problems):
-        with suppress(ValueError, OSError), LogLock(folder):
-            for line in log.mend():
-                say(line)
-        proof = log.verify()
-    return proof

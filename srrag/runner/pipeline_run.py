@@ -53,27 +53,18 @@ class PipelineRun:
 
 def check_pipeline(store: Store, build: str, pipeline: Pipeline) -> None:
     """Raise ValueError if a step encodes questions unlike the build encoded what it searches."""
-    for step in within(pipeline):
-        encoder = getattr(step, "encoder", None)
-        if encoder is not None:
-            check_encoder(store, build, spec(encoder), getattr(step, "encoded", "vectors"))
+    encoding = [step for step in within(pipeline) if getattr(step, "encoder", None) is not None]
+    stages = store.read_pointer(build)["stages"] if encoding else {}
+    for step in encoding:
+        stage = getattr(step, "encoded", "vectors")
+        if stage not in stages:
+            continue
+        folder = store.stage_dir(stage, stages[stage]["fingerprint"])
+        built = read_json(folder / "manifest.json")["spec"].get("encoder", {})
+        asks, has = (_canonical(each) for each in (spec(step.encoder), built))  # type: ignore[attr-defined]
+        if asks != has:
+            raise ValueError(f"embedder: the questions' is {asks}, the build's is {has}")
 
 
-def check_encoder(
-    store: Store, build: str, encoder: dict[str, Any], stage: str = "vectors"
-) -> None:
-    """Raise ValueError if the encoder differs from that of the windows in a stage."""
-    entry = store.read_pointer(build)["stages"].get(stage)
-    if entry is None:
-        return
-    manifest = read_json(store.stage_dir(stage, entry["fingerprint"]) / "manifest.json")
-    built = manifest["spec"].get("encoder", {})
-    if canonical(_fields(built)) != canonical(_fields(encoder)):
-        raise ValueError(
-            f"embedder: the questions' is {canonical(_fields(encoder))}, "
-            f"the build's is {canonical(_fields(built))}"
-        )
-
-
-def _fields(encoder: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in encoder.items() if not key.startswith("_")}
+def _canonical(encoder: dict[str, Any]) -> str:
+    return canonical({key: value for key, value in encoder.items() if not key.startswith("_")})

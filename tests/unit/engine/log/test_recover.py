@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import jobs.verify
 from srrag.engine.log import recover as module
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import ENTRY, Entry
@@ -338,7 +337,8 @@ def test_counts_below_zero_give_no_credit_and_are_mended(tmp_path: Path) -> None
     assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].tokens_in == 0
     said = [each.partition(": ")[2] for each in CompletionLog(tmp_path).verify().problems]
     assert sorted(said) == [f"{n} answers count fewer than 0 tokens" for n in (1, 2)]
-    result = jobs.verify._proof(tmp_path)
+    assert mend(tmp_path)
+    result = CompletionLog(tmp_path).verify()
     assert result.problems == [] and result.totals is not None
     assert (result.totals.tokens_in, result.totals.tokens_out, result.totals.usd) == (0, 9, 0.0)
     assert held(tmp_path) == {1, 2, 101}
