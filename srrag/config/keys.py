@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from srrag.config import places
 from srrag.config.places import CONF, CONFS
@@ -39,16 +40,11 @@ def choices() -> Iterator[tuple[str, str, str, str]]:
             text = path.read_text("utf-8")
             head = [
                 line.strip("# ")
-                for line in text.splitlines()[: _first_key(text)]
+                for line in takewhile(lambda line: line.startswith("#"), text.splitlines())
                 if line.startswith("# ") and "@package" not in line
             ]
             kind = re.search(r"^_target_: (\w+)", text, re.MULTILINE)
             yield group, path.stem, " ".join(head), kind[1] if kind else ""
-
-
-def _first_key(text: str) -> int:
-    lines = text.splitlines()
-    return next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
 
 
 def reference(jobs: dict[str, str]) -> str:

@@ -68,7 +68,6 @@ def train_on_ray(
     workers: int,
     folder: Path,
     name: str,
-    max_failures: int = 2,
     use_gpu: bool = False,
 ) -> dict[str, Any]:
     """Run `work` on `workers` workers (0: in this process); returns the first one's result.
@@ -94,7 +93,7 @@ def train_on_ray(
         run_config=RunConfig(
             name=name,
             storage_path=str(folder.resolve()),
-            failure_config=FailureConfig(max_failures=max_failures),
+            failure_config=FailureConfig(max_failures=2),
             checkpoint_config=CheckpointConfig(num_to_keep=2),
         ),
     )

@@ -337,7 +337,7 @@ def test_counts_below_zero_give_no_credit_and_are_mended(tmp_path: Path) -> None
     assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].tokens_in == 0
     said = [each.partition(": ")[2] for each in CompletionLog(tmp_path).verify().problems]
     assert sorted(said) == [f"{n} answers count fewer than 0 tokens" for n in (1, 2)]
-    assert mend(tmp_path)
+    assert list(CompletionLog(tmp_path).mend())
     result = CompletionLog(tmp_path).verify()
     assert result.problems == [] and result.totals is not None
     assert (result.totals.tokens_in, result.totals.tokens_out, result.totals.usd) == (0, 9, 0.0)
