@@ -241,5 +241,5 @@ def test_a_wrong_option_names_those_that_there_are() -> None:
 
 
 def test_a_key_that_another_one_needs_is_named_where_it_is_missing() -> None:
-    with pytest.raises(UsageError, match=r"^root=… is needed; srrag organize --help says more$"):
-        configure("organize", ["graph.path=g.json"])
+    with pytest.raises(UsageError, match=r"^format=… is needed; srrag export --help says more$"):
+        configure("export", ["root=R"])
