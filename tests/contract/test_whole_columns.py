@@ -30,11 +30,10 @@ OF_AN_ANSWER = {
 OF_A_LOG = {"engine/log/index.py": 1, "engine/log/parts.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
-    "graph/grouping.py": 7,
-    "graph/entities.py": 3,
-    "graph/partition.py": 5,
+    "graph/grouping.py": 5,
+    "graph/partition.py": 4,
 }
-"""Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
+"""Facts are merged bucket by bucket."""
 WHOLE_GRAPH = {
     "graph/communities.py": 2, "graph/nodes.py": 6,
     "graph/tree_graph.py": 11, "index/graph.py": 9,
