@@ -1,4 +1,4 @@
-"""The knowledge tree: communities, keywords, entities and relations, attributes (§4.3)."""
+"""The knowledge tree: communities, keywords and entities (§4.3); edges stand in the graph."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,7 @@ class BuildKnowledgeTree(IncrementalBuild):
 
     The keywords of a community are its √n members with the most internal edges, at most
     `max_keywords`; documents, times, arms and names of more than 60 characters come last. An entity
-    hangs under its nearest keyword, a relation under the keyword of its head, an attribute under
-    its entity.
+    hangs under its nearest keyword. Relations and attributes, the lower levels, are the edges.
 
     The engine names and summarises communities of at least `min_members` entities, with one prompt
     of at most `max_chars` of facts, or several rounds for more. The keywords name smaller
@@ -94,15 +94,11 @@ class BuildKnowledgeTree(IncrementalBuild):
         graph = TreeGraph.read(folder, groups, units)
         layout = Layout(graph, self.max_keywords)
         # The rules' summary quotes facts, a model tells what which study found.
-        told = {}
+        facts: Callable[[int], list[str]] = graph.facts
         if not isinstance(self.engine, Rules):
             results = read_results(inputs[self.findings] if self.findings else ())
-            told = {c: graph.facts_by_study(c, results) for c in self._described(graph)}
-        keys = {
-            c: content_id(*layout.keyword_names(c), *(told[c] if told else (graph.facts_hash(c),)))
-            for c in self._described(graph)
-        }
-        facts = told.__getitem__ if told else graph.facts
+            facts = partial(graph.facts_by_study, results=results)
+        keys = {c: content_id(*layout.keyword_names(c), *facts(c)) for c in self._described(graph)}
         before = {c: known.get(key) for c, key in keys.items()}
         texts = self._describe(facts, layout, at, before)
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
@@ -110,8 +106,7 @@ class BuildKnowledgeTree(IncrementalBuild):
         options = coding(ROWS, ("ref_id", "text"))
         topics = layout.communities(texts, self.engine.name)
         pq.write_table(topics, out / TOPICS, **options)
-        levels = (layout.keywords(), layout.entities(), layout.relations(), layout.attributes())
-        below = pa.concat_tables(levels)
+        below = pa.concat_tables([layout.keywords(), layout.entities()])
         pq.write_table(below, out / BELOW, **options)
         return {
             "nodes": len(topics) + len(below),

@@ -42,7 +42,7 @@ class Nodes:
         ids = nodes["entity_id"].combine_chunks()
         heads, tails = rows_of_ends(edges, ids)
         attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
-        parent = _parents(heads[attribute], tails[attribute], len(ids))
+        parent = owners(heads[attribute], tails[attribute], len(ids))
         is_core = parent == np.arange(len(ids))
         core = np.flatnonzero(is_core)
         place = np.full(len(ids), -1, dtype=np.int64)
@@ -115,7 +115,7 @@ def rows_of_ends(edges: pa.Table, ids: pa.Array) -> tuple[np.ndarray, np.ndarray
     return rows[: len(edges)], rows[len(edges) :]
 
 
-def _parents(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
+def owners(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
     """Return the entity of each attribute (the first by id), and for other nodes themselves.
 
     A node with attributes is an entity, even if it is also an attribute of another.

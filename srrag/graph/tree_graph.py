@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
 from srrag.graph.facts import LOCAL_TYPES, normalise
-from srrag.graph.nodes import in_order, numbered, rows_of_ends
+from srrag.graph.nodes import in_order, numbered, owners, rows_of_ends
 from srrag.graph.partition import read_rows
 from srrag.graph.tables import narrow
 
@@ -55,7 +54,6 @@ class TreeGraph:
     owner: Ints
     label: Ints
     community_ids: pa.Array
-    edge_ids: pa.Array
     heads: Ints
     tails: Ints
     relations: pa.Array
@@ -82,7 +80,7 @@ class TreeGraph:
         label, communities = numbered(mine)
         heads, tails = rows_of_ends(edges, ids)
         of_attribute = np.asarray(pc.equal(edges["kind"], "attribute"))
-        owner = _owners(heads[of_attribute], tails[of_attribute], len(ids))
+        owner = owners(heads[of_attribute], tails[of_attribute], len(ids))
         return cls(
             ids=ids,
             names=_shown_names(nodes, units),
@@ -93,7 +91,6 @@ class TreeGraph:
             owner=owner,
             label=label[owner],
             community_ids=pa.array(communities, pa.string()),
-            edge_ids=edges["edge_id"].combine_chunks(),
             heads=heads,
             tails=tails,
             relations=edges["relation"].combine_chunks(),
@@ -187,31 +184,15 @@ class TreeGraph:
         """The names as descriptions show them."""
         return pc.if_else(pa.array(self.is_document), A_STUDY, self.names)
 
-    def facts_hash(self, community: int) -> str:
-        """Return a hash of a community's facts, in order, and of the documents that state them."""
-        _, first = self._by_community
-        begin, end = first[community : community + 2].tolist()
-        digest = hashlib.blake2b(self._lengths[begin:end], digest_size=16)
-        digest.update(self._bytes[self._bounds[begin] : self._bounds[end]])
-        order, _ = self._by_community
-        stated = self.edge_documents.take(pa.array(order[begin:end])).flatten()
-        digest.update("\0".join(pc.unique(stated).to_pylist()).encode())
-        return digest.hexdigest()
-
-    def between(self, edges: pa.Array) -> pa.Array:
-        """Return the text between the two names of each edge's fact, with its blanks."""
-        texts, chosen = self._between
-        return texts.take(chosen.take(edges))
-
-    @cached_property
-    def _between(self) -> tuple[pa.Array, pa.Array]:
-        """The distinct texts between two names, and the number of each edge's text."""
+    def _between(self, edges: Ints) -> pa.Array:
+        """The text between the two names of each edge's fact, with its blanks."""
         relations, kinds = map(pc.dictionary_encode, (self.relations, self.types))
         texts = [f" {text} " for text in relations.dictionary.to_pylist()]
         numbers = _numbers(kinds.indices)[self.tails] + len(texts)
         texts += [f": {text} " for text in kinds.dictionary.to_pylist()]
-        chosen = np.where(self.of_attribute, numbers, _numbers(relations.indices))
-        return pa.array([text.replace("_", " ") for text in texts], pa.string()), pa.array(chosen)
+        chosen = np.where(self.of_attribute, numbers, _numbers(relations.indices))[edges]
+        distinct = pa.array([text.replace("_", " ") for text in texts], pa.large_string())
+        return distinct.take(pa.array(chosen))
 
     @cached_property
     def _facts(self) -> pa.Array:
@@ -219,23 +200,8 @@ class TreeGraph:
         order, _ = self._by_community
         shown = pc.utf8_slice_codeunits(self.told, 0, _MAX_NAME_CHARS).cast(pa.large_string())
         heads, tails = (shown.take(pa.array(rows[order])) for rows in (self.heads, self.tails))
-        between = self.between(pa.array(order)).cast(pa.large_string())
+        between = self._between(order)
         return pc.binary_join_element_wise(heads, between, tails, pa.scalar("", between.type))
-
-    @cached_property
-    def _bounds(self) -> Ints:
-        """The offset of each fact in `_bytes`, and the end of the last one."""
-        if not len(self._facts):
-            return np.zeros(1, np.int64)
-        return np.frombuffer(self._facts.buffers()[1], np.int64)[: len(self._facts) + 1]
-
-    @cached_property
-    def _lengths(self) -> memoryview:
-        return np.diff(self._bounds).data
-
-    @cached_property
-    def _bytes(self) -> memoryview:
-        return memoryview(self._facts.buffers()[2] or b"")
 
     @cached_property
     def _by_community(self) -> tuple[Ints, Ints]:
@@ -261,19 +227,6 @@ def _offsets(lists: pa.ListArray) -> pa.Array:
     """The offsets of lists in their flattened values."""
     lengths = np.asarray(pc.list_value_length(lists)).astype(np.int32)
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
-
-
-def _owners(heads: Ints, tails: Ints, num_nodes: int) -> Ints:
-    """Return the entity of each attribute (the first of several); other nodes own themselves.
-
-    A node with attributes is an entity, even if it is also an attribute of another.
-    """
-    owner = np.full(num_nodes, num_nodes, np.int64)
-    np.minimum.at(owner, tails, heads)
-    alone = owner == num_nodes
-    alone[heads] = True
-    owner[alone] = np.flatnonzero(alone)
-    return owner
 
 
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:

@@ -63,7 +63,7 @@ def nearest_keyword(
 
 Ints = npt.NDArray[np.int64]
 
-_LEVELS = {"community": 4, "keyword": 3, "entity": 2, "relation": 2, "attribute": 1}
+_LEVELS = {"community": 4, "keyword": 3, "entity": 2}
 ROWS = pa.schema([*TREE.remove(0), pa.field("community_id", pa.string(), nullable=False)])
 """TREE as it is stored: with the community of each node, and without `node_id`, which follows."""
 _MAX_KEYWORD_CHARS = 60
@@ -133,42 +133,14 @@ class Layout:
 
     def entities(self) -> pa.Table:
         """Build the entities: all members except attributes, each under its keyword."""
+        central = np.empty(len(self.order), np.int64)
+        central[self.order] = np.arange(len(self.order))
         rows = np.flatnonzero(self.graph.core)
-        rows, parents, place = self._under(3, rows, self.parent[rows], self._central[rows])
-        ids, names = (column.take(rows) for column in (self.graph.ids, self.graph.names))
+        rows = rows[np.lexsort((central[rows], self.parent[rows]))]
+        place = places(self.parent[rows], np.arange(len(rows)))
+        parents = _prefixed(3, self.graph.ids.take(pa.array(self.parent[rows])))
+        ids, names = (column.take(pa.array(rows)) for column in (self.graph.ids, self.graph.names))
         return self._table("entity", ids, parents, place, names, self.graph.label[rows])
-
-    def attributes(self) -> pa.Table:
-        """Build the attributes, each under its entity; the text names the attribute."""
-        graph = self.graph
-        rows = np.flatnonzero(~graph.core)
-        rows, parents, place = self._under(2, rows, graph.owner[rows], self._central[rows])
-        ids, names, types = (column.take(rows) for column in (graph.ids, graph.names, graph.types))
-        types = pc.replace_substring(types, "_", " ")
-        texts = pc.binary_join_element_wise(types, names, ": ")
-        return self._table("attribute", ids, parents, place, names, graph.label[rows], texts)
-
-    def relations(self) -> pa.Table:
-        """Build the relations, each under the keyword of its head, written out."""
-        graph = self.graph
-        edges = np.flatnonzero(~graph.of_attribute)
-        parent = self.parent[graph.owner[graph.heads[edges]]]
-        often = np.argsort(narrow(-graph.edge_mentions[edges]), kind="stable")
-        rows, parents, place = self._under(3, edges, parent, _inverse(often))
-        heads, tails = (pa.array(ends).take(rows) for ends in (graph.heads, graph.tails))
-        texts = pc.binary_join_element_wise(
-            graph.names.take(heads), graph.between(rows), graph.names.take(tails), ""
-        )
-        relations = graph.relations.take(rows)
-        of = graph.label[graph.owner[graph.heads[rows]]]
-        return self._table(
-            "relation", graph.edge_ids.take(rows), parents, place, relations, of, texts
-        )
-
-    @cached_property
-    def _central(self) -> Ints:
-        """The rank of each row by centrality, the most central first."""
-        return _inverse(self.order)
 
     def _table(
         self,
@@ -197,26 +169,6 @@ class Layout:
             },
             schema=ROWS,
         )
-
-    def _under(
-        self, level: int, rows: Ints, parent: Ints, by: Ints
-    ) -> tuple[pa.Array, pa.Array, Ints]:
-        """Sort rows by parent, then by the distinct values `by`, ascending.
-
-        Returns the sorted rows, the ids of their parents in the tree, and their places under them.
-        """
-        order = np.argsort(parent * (int(by.max(initial=0)) + 1) + by)
-        sorted_parent = parent[order]
-        place = places(sorted_parent, np.arange(len(rows)))
-        parents = _prefixed(level, self.graph.ids.take(pa.array(sorted_parent)))
-        return pa.array(rows[order]), parents, place
-
-
-def _inverse(order: Ints) -> Ints:
-    """Invert a permutation: the place of each row in `order`."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return place
 
 
 def _prefixed(level: int, ids: pa.Array) -> pa.Array:
