@@ -22,7 +22,7 @@ from srrag.export.graph import GRADE_COLUMNS, Graph, open_graph
 from srrag.export.graphrag import write_graphrag
 from srrag.export.neo4j_csv import write_neo4j
 from srrag.export.select import Selection, select_community, select_entity
-from srrag.export.submission import check_submission, submission
+from srrag.export.submission import faults_of, submission
 from srrag.export.texts import open_texts
 from srrag.export.youtu import write_nodes_and_edges, write_triples
 from srrag.storage.atomic_write import commit_json
@@ -233,7 +233,7 @@ def write_submissions(answers: Mapping[str, pa.Table], team: str, folder: Path) 
             raise ValueError(f"row {name!r} holds no answers: column {min(missing)!r} is missing")
         rows = _alive(table, ["query_id", "sentences", "evidence"])
         made = submission(rows, team, tag)
-        if faults := check_submission(made.entries):
+        if faults := faults_of(made.entries):
             more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
             raise ValueError(f"row {name!r}: {'; '.join(faults[:_SHOWN])}{more}")
         commit_json(folder / f"{tag}.json", made.entries)

@@ -1,39 +1,113 @@
-"""The lines that the rules write about a block of a document, from the mentions that they find."""
+"""The lines that the rules write about a block of a document, from the mentions that they find.
+
+Mentions and values become the facts that an ontology admits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from srrag.core.ontology import DOCUMENT, Ontology
 from srrag.extract.document_claims import DERIVED
 from srrag.extract.lines import EntityLine, entity_line
 from srrag.extract.numbered import NumberedBlock
-from srrag.extract.rule_facts import Find, Row, extract_facts
+from srrag.reading.concepts import concept_name, concept_spans
+from srrag.reading.mentions import MAX_CHARS, PATTERN_CONFIDENCE, Mention, lower_same_length
+from srrag.reading.values import Value, find_values, timepoint
 
 PIECE_CHARS = 1_440
 """Characters that the rules read together, some 320 tokens: what a mention is depends on its place
 among the first sentences."""
 _HEADING = "#"
 
+Find = Callable[[Sequence[str], Sequence[str], Sequence[bool]], list[list[Mention]]]
+"""Maps texts, section names and document-start flags to the typed mentions of each text."""
+
+_RELATION = {
+    "Population": "has_population",
+    "Condition": "has_condition",
+    "Intervention": "uses_intervention",
+    "Comparator": "compares_to",
+    "Outcome": "reports_outcome",
+    "Timepoint": "has_timepoint",
+    "Arm": "targets_arm",
+    "Device": "uses_device",
+    "AdverseEvent": "has_adverse_event",
+}
+_HEADS = {
+    "Comparator": ("Intervention",),
+    "AdverseEvent": ("Intervention", "Comparator", "Device"),
+    "Timepoint": ("Outcome",),
+    "Contraindication": ("Intervention", "Device"),
+}
+"""Types that can be the head of a relation to a later mention in the same sentence."""
+_REFUSAL = ("not ", "against", "avoid")
+
+NEUTRAL_TYPE = {
+    "Population": "ClinicalConcept",
+    "Condition": "ClinicalConcept",
+    "Intervention": "ClinicalConcept",
+    "Comparator": "ClinicalConcept",
+    "Arm": "ClinicalConcept",
+    "Outcome": "OutcomeMeasure",
+}
+NEUTRAL_RELATION = {
+    "has_population": "mentions",
+    "has_condition": "mentions",
+    "uses_intervention": "mentions",
+    "compares_to": "associated_with",
+    "targets_arm": "mentions",
+    "reports_outcome": "reports_measure",
+}
+"""Relations of the neutral schema, which has no PICO types, for the PICO relations of the rules."""
+
+
+class Kinds(NamedTuple):
+    """Types and relation of a fact as an ontology names them."""
+
+    head_type: str
+    relation: str
+    tail_type: str
+
+
+def spoken(ontology: Ontology, head_type: str, relation: str, tail_type: str) -> Kinds | None:
+    """Translate a fact's types into the ontology; None if the ontology lacks them.
+
+    PICO types stay if the ontology has them, else NEUTRAL_TYPE and NEUTRAL_RELATION translate them.
+    A document "mentions" a concept; it is never "associated with" it.
+    """
+    kinds = Kinds(head_type, relation, tail_type)
+    if ontology.admits(*kinds):
+        return kinds
+    head, tail = NEUTRAL_TYPE.get(head_type, head_type), NEUTRAL_TYPE.get(tail_type, tail_type)
+    for name in (relation, NEUTRAL_RELATION.get(relation, relation), "mentions"):
+        if ontology.admits(head, name, tail):
+            return Kinds(head, name, tail)
+    return None
+
+
+def spoken_attribute(ontology: Ontology, entity_type: str, attribute: str) -> str | None:
+    """Return the entity's type in the ontology if it may have the attribute, else None."""
+    for kind in (entity_type, NEUTRAL_TYPE.get(entity_type, entity_type)):
+        if ontology.admits_attribute(kind, attribute):
+            return kind
+    return None
+
 
 def rule_lines(blocks: Sequence[NumberedBlock], ontology: Ontology, find: Find) -> list[list[str]]:
     """The lines of entities, attributes and relations of each block."""
     pieces = [(number, *piece) for number, block in enumerate(blocks) for piece in _pieces(block)]
-    found = extract_facts(
+    found = find(
         [text for *_, text in pieces],
         [section for _, _, section, _ in pieces],
         [start <= blocks[number].spans.get(1, (-1, -1))[0] for number, start, *_ in pieces],
-        [DOCUMENT] * len(pieces),
-        ontology,
-        find,
     )
     writers = [_Writer(block, ontology) for block in blocks]
-    for (number, start, *_), (facts, attributes) in zip(pieces, found, strict=True):
-        for fact in facts:
-            writers[number].fact(fact, start)
-        for attribute in attributes:
-            writers[number].attribute(attribute, start)
+    for (number, start, _, text), mentions in zip(pieces, found, strict=True):
+        _Reader(writers[number], start, text).read(mentions)
     return [writer.lines() for writer in writers]
 
 
@@ -56,44 +130,155 @@ def _pieces(block: NumberedBlock) -> Iterator[tuple[int, str, str]]:
             section = between[heading + 1 :].split("\n")[0].strip("# ")
 
 
+def _distance(value: Value, mention: Mention) -> int:
+    """Return the number of characters between a value and a mention; 0 if they touch or overlap."""
+    return max(mention.start - value.end, value.start - mention.end, 0)
+
+
+class _Reader:
+    """Reads a piece of a block, which begins at `start`, and has each of its facts written once."""
+
+    def __init__(self, writer: _Writer, start: int, text: str) -> None:
+        self.writer, self.start, self.text = writer, start, text
+        self.lower = lower_same_length(text)
+        self._seen: set[tuple[str, ...]] = set()
+
+    def read(self, found: Sequence[Mention]) -> None:
+        """Take the mentions of the piece."""
+        mentions = [
+            m._replace(start=start, end=end)
+            for m in found
+            if m.end - m.start <= MAX_CHARS
+            for start, end in concept_spans(self.lower, m.type, m.start, m.end)
+        ]
+        self._relate(mentions)
+        self._describe(mentions, find_values(self.lower))
+
+    def _relate(self, mentions: Sequence[Mention]) -> None:
+        """Add a fact for each mention: its head is an earlier entity, else the document."""
+        for place, mention in enumerate(mentions):
+            if mention.type == "Recommendation":
+                self._recommendation(mention, mentions[place + 1 :])
+            elif mention.type == "Contraindication":
+                self._contraindication(place, mentions)
+            else:
+                head = self._head(place, mentions)
+                self._fact(head, _RELATION[mention.type], mention)
+
+    def _describe(self, mentions: Sequence[Mention], values: Sequence[Value]) -> None:
+        """Attach each value to the nearest entity in its sentence, else to the document."""
+        for mention in mentions:
+            point = timepoint(self.lower[mention.start : mention.end])
+            if mention.type == "Timepoint" and point:
+                span = (mention.start, mention.end)
+                self._attribute(mention, Value("timepoint_value", point[0], *span))
+                self._attribute(mention, Value("timepoint_unit", point[1], *span))
+        for value in values:
+            near = sorted(mentions, key=functools.partial(_distance, value))
+            if not any(self._same_sentence(m, value) and self._attribute(m, value) for m in near):
+                self._attribute(None, value)
+
+    def _same_sentence(self, one: Mention, other: Value | Mention) -> bool:
+        start, end = min(one.end, other.end), max(one.start, other.start)
+        return self.lower.find(". ", start - 1, end) < 0 and self.lower.find("\n", start, end) < 0
+
+    def _head(self, place: int, mentions: Sequence[Mention]) -> Mention | None:
+        tail = mentions[place]
+        for mention in reversed(mentions[:place]):
+            if not self._same_sentence(mention, tail):
+                return None
+            if mention.type in _HEADS.get(tail.type, ()):
+                return mention
+        return None
+
+    def _recommendation(self, mention: Mention, later: Sequence[Mention]) -> None:
+        words = self.lower[mention.start : mention.end]
+        relation = "recommends_for"
+        if any(word in words for word in _REFUSAL):
+            relation = "recommends_against"
+        self._fact(None, relation, mention)
+        for other in later:
+            if other.start >= mention.end:
+                break
+            if other.type in ("Intervention", "Device"):
+                self._fact(mention, relation, other)
+
+    def _contraindication(self, place: int, mentions: Sequence[Mention]) -> None:
+        mention = mentions[place]
+        head = self._head(place, mentions)
+        for other in mentions[place + 1 :]:
+            if other.start < mention.end and other.type in ("Population", "Condition"):
+                self._fact(head, "contraindicated_for", other)
+                return
+        self._fact(head, "contraindicated_for", mention)
+
+    def _name(self, mention: Mention | None) -> str:
+        return concept_name(self.text[mention.start : mention.end]) if mention else ""
+
+    def _fact(self, head: Mention | None, relation: str, tail: Mention) -> None:
+        kinds = spoken(self.writer.ontology, head.type if head else DOCUMENT, relation, tail.type)
+        names = self._name(head), self._name(tail)
+        key = (names[0], relation, names[1].lower(), tail.type)
+        if kinds is None or key in self._seen:
+            return
+        self._seen.add(key)
+        ends = [head, tail] if head else [tail]
+        quote = self.text[min(m.start for m in ends) : max(m.end for m in ends)]
+        at = self.writer.sentence(quote, self.start)
+        self.writer.fact(kinds, names, at, min(m.confidence for m in ends))
+
+    def _attribute(self, owner: Mention | None, value: Value) -> bool:
+        """Add the attribute if the ontology allows it there; returns whether it does."""
+        kind = spoken_attribute(
+            self.writer.ontology, owner.type if owner else DOCUMENT, value.attribute
+        )
+        if kind is None:
+            return False
+        key = (self._name(owner), value.attribute, value.value)
+        if key not in self._seen and value.attribute not in DERIVED:
+            at = self.writer.sentence(self.text[value.start : value.end], self.start)
+            self.writer.attribute(kind, self._name(owner), value, at)
+        self._seen.add(key)
+        return True
+
+
 class _Writer:
     """Numbers the entities of a block and writes what is told of them."""
 
     def __init__(self, block: NumberedBlock, ontology: Ontology) -> None:
         self._block = block
-        self._ontology = ontology
+        self.ontology = ontology
         self._starts = [(low, number) for number, (low, _) in block.spans.items()]
         self._ids: dict[tuple[str, str], int] = {}
         self._entities: list[EntityLine] = []
         self._at: list[dict[int, float]] = []
         self._rest: dict[str, None] = {}
 
-    def fact(self, fact: Row, start: int) -> None:
-        """Take a fact whose text begins at `start`; the document's is implied by the type."""
-        at = self._sentence(str(fact["quote"]), start)
-        head, tail = (
-            self._id(str(fact[f"{side}_type"]), str(fact[side])) for side in ("head", "tail")
-        )
-        sure = float(fact["confidence"])
-        if head == 0 and self._ontology.implied(str(fact["tail_type"])) == fact["relation"]:
+    def sentence(self, quote: str, start: int) -> int:
+        """The number of the sentence in which a quote behind `start` begins."""
+        place = self._block.text.find(quote, start)
+        return max((n for low, n in self._starts if low <= place), default=self._starts[0][1])
+
+    def fact(self, kinds: Kinds, names: tuple[str, str], at: int, sure: float) -> None:
+        """Write a fact of a sentence; the document's is implied by the type."""
+        head = self._id(kinds.head_type, names[0])
+        tail = self._id(kinds.tail_type, names[1])
+        if head == 0 and self.ontology.implied(kinds.tail_type) == kinds.relation:
             self._at[tail - 1].setdefault(at, sure)
             return
         for number in (head, tail):
             if number:
                 self._at[number - 1].setdefault(at, sure)
         if head != tail:
-            self._rest[f"{head} {fact['relation']} {tail} {_cited(at, sure)}"] = None
+            self._rest[f"{head} {kinds.relation} {tail} {_cited(at, sure)}"] = None
 
-    def attribute(self, item: Row, start: int) -> None:
-        """Take an attribute."""
-        if item["attribute"] in DERIVED:
-            return
-        at, sure = self._sentence(str(item["quote"]), start), float(item["confidence"])
-        owner = self._id(str(item["entity_type"]), str(item["entity"]))
+    def attribute(self, kind: str, name: str, value: Value, at: int) -> None:
+        """Write an attribute."""
+        owner = self._id(kind, name)
         if owner:
-            self._at[owner - 1].setdefault(at, sure)
-        line = f"{owner}.{item['attribute']}: {_said(str(item['value']))} {_cited(at, sure)}"
-        self._rest[line] = None
+            self._at[owner - 1].setdefault(at, PATTERN_CONFIDENCE)
+        cited = _cited(at, PATTERN_CONFIDENCE)
+        self._rest[f"{owner}.{value.attribute}: {_said(value.value)} {cited}"] = None
 
     def lines(self) -> list[str]:
         """The entities, a line for each sentence that names one, then the rest."""
@@ -112,11 +297,6 @@ class _Writer:
             self._entities.append(EntityLine((), 1.0, number, kind, name))
             self._at.append({})
         return number
-
-    def _sentence(self, quote: str, start: int) -> int:
-        """The number of the sentence in which a quote begins."""
-        place = self._block.text.find(quote, start)
-        return max((n for low, n in self._starts if low <= place), default=self._starts[0][1])
 
 
 def _said(name: str) -> str:

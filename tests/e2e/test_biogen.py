@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.export.submission import check_submission
+from srrag.export.submission import faults_of
 from srrag.lab.report.results import read_results
 from tests.conftest import linked
 from tests.e2e.command import srrag
@@ -49,5 +49,5 @@ def test_rows_become_runs_and_submissions(sample_root: Path, tmp_path: Path) -> 
     srrag(*export, "format=biogen")
     for name in "bd":
         entries = json.loads((tmp_path / "X" / f"{name}.json").read_text())
-        assert check_submission(entries) == []
+        assert faults_of(entries) == []
         assert len(entries) == summary["questions"]
