@@ -30,6 +30,7 @@ from srrag.core.schema import (
     sentence_row,
 )
 from srrag.core.spec import build
+from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors
@@ -100,6 +101,14 @@ def asked(schema: type[Answer], module: Any, rendered: tuple[str, str]) -> list[
     system, user = rendered
     temperature = getattr(module, "TEMPERATURE", 0.0)
     return [Prompt(0, "", system, user, schema, temperature, module.MAX_TOKENS)]
+
+
+def group_blocks(fill: Fill) -> list[Prompt]:
+    text = (
+        f"## Results\n\n{fill(PASSAGE)}\n\n- pain: lower\n- function: better\n\nNo harm was seen."
+    )
+    step = ChunkBySections(target_tokens=30)
+    return step.prompts(rows(DOCUMENTS, title=fill(TITLE), text=text))
 
 
 def grade_document(fill: Fill) -> list[Prompt]:
@@ -271,6 +280,7 @@ def features(fill: Fill) -> list[Prompt]:
 CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "summarise_documents": summarise_documents,
     "answer_paragraph": answer_paragraph,
+    "group_blocks": group_blocks,
     "grade_document": grade_document,
     "extract_document": extract_document,
     "answer_question": answer_question,

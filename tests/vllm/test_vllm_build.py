@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
@@ -26,7 +30,8 @@ def options(root: Path, model: Path, *more: str) -> list[str]:
         "engine.device=cpu", "engine.dtype=float32", "engine.enforce_eager=true",
         "engine.kv_cache_gb=0.5", "engine.max_num_seqs=64", "max_failed_share=1",
         # Answers of a random model run to their limits: short ones prove as much.
-        "++stages.extracts.run.max_tokens=256", *more,
+        "++stages.extracts.run.max_tokens=256", "++stages.chunks.run.max_tokens=256",
+        "+stages.chunks.run.engine=${engine}", *more,  # a model of no sense groups blocks too
     ]  # fmt: skip
 
 
@@ -48,15 +53,31 @@ def built(model: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 def test_every_row_is_parsed_or_rejected(built: tuple[Path, dict[str, Any]]) -> None:
     root, summary = built
     assert summary["documents"] == 55
-    assert summary["calls"] > 55  # one for each document, and some grades
+    assert summary["calls"] > 55  # one for each document, and where blocks may be grouped
     assert summary["tokens_out"] > 2000
     proof, _ = srrag("verify", f"root={root}")
     assert proof["ok"]
     assert proof["completions"]["paid_twice"] == 0
-    used = summary["usage"]["extracts"]
-    assert used["calls"] > 0 and used["faults"], "a random model makes mistakes"
+    used = [summary["usage"][stage] for stage in ("chunks", "extracts")]
+    assert all(stage["calls"] > 0 for stage in used)
+    assert any(stage["faults"] for stage in used), "a random model makes mistakes"
     rejects = read_rejects(Store(root), "default")
     assert rejects.num_rows == summary["rejected"] > 0
+
+
+def test_no_passage_is_lost(built: tuple[Path, dict[str, Any]]) -> None:
+    """The chunks and rejects of each document, put together, are its text."""
+    root, _ = built
+    pointer = json.loads((root / "builds" / "default.json").read_text())["stages"]
+    (part,) = pointer["chunks"]["parts"]
+    folder = root / "stages" / "chunks" / pointer["chunks"]["fingerprint"]
+    chunks = pq.read_table(folder / f"part-{part}.parquet")
+    assert pc.min(chunks["char_end"]).as_py() > 0
+    starts = Counter(
+        zip(chunks["doc_id"].to_pylist(), chunks["char_start"].to_pylist(), strict=True)
+    )
+    assert set(starts.values()) == {1}, "no span twice"
+    assert len(set(chunks["doc_id"].to_pylist())) == 55
 
 
 def test_a_second_build_starts_no_engine(built: tuple[Path, dict[str, Any]], model: Path) -> None:

@@ -18,6 +18,7 @@ import pydantic
 import pytest
 
 from srrag.answer.write.cited import CitedAnswer
+from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
 from srrag.engine.call import Call, CallError, Reply, SessionLostError, key_of
 from srrag.extract.extract_documents import Extraction
@@ -25,7 +26,7 @@ from srrag.llm.completion import Answer, Prompt
 from tests.vllm.conftest import Open
 from tests.vllm.tiny_model import CONTEXT_TOKENS
 
-SCHEMAS: tuple[type[Answer], ...] = (Extraction, GradeAnswer, CitedAnswer)
+SCHEMAS: tuple[type[Answer], ...] = (Extraction, BlockGroups, GradeAnswer, CitedAnswer)
 
 
 class Verdict(Answer):

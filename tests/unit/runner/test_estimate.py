@@ -10,7 +10,7 @@ from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Place
-from srrag.corpus.grade_documents import GradeDocuments
+from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
 from srrag.extract.extract_documents import ExtractDocuments
@@ -55,12 +55,14 @@ def test_without_a_model_there_is_nothing_to_estimate(tmp_path: Path) -> None:
 
 
 def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) -> None:
-    """A document whose design no rule tells, and which is extracted from as the rules grade it."""
+    """Three sections that can be grouped in several ways, and a document to extract from."""
     pico = factory.make(configure("build", [f"root={tmp_path}"])["schema"], "schema")
     stages = [
         Stage("parsed", ParseDocuments(), ("raw",)),
-        Stage("documents", GradeDocuments(engine=MODEL), ("parsed",)),
-        Stage("extracts", ExtractDocuments(engine=MODEL, ontology=pico), ("documents",)),
+        Stage(
+            "chunks", ChunkBySections(engine=MODEL, max_tokens=100, target_tokens=11), ("parsed",)
+        ),
+        Stage("extracts", ExtractDocuments(engine=MODEL, ontology=pico), ("parsed",)),
     ]
     body = "\n\n".join(
         f"## Part {n}\n\nParagraph {n} on pain.\n\nOn exercise {n}.\n\nOn rest." for n in range(3)
@@ -68,9 +70,9 @@ def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) ->
     records = [RawRecord("a", "a", "markdown", f"# Title\n\n{body}".encode())]
     job = EstimateJob(Store(tmp_path), Plan("raw", "source", stages))
     found = job.run(records, Place(root=tmp_path))
-    graded, extracts = found["stages"]["documents"], found["stages"]["extracts"]
-    assert (graded["calls"], extracts["calls"], found["calls"]) == (1, 1, 2)
-    assert extracts["tokens_in"] > graded["tokens_in"] > graded["tokens_out"] > 0
+    chunks, extracts = found["stages"]["chunks"], found["stages"]["extracts"]
+    assert (chunks["calls"], extracts["calls"], found["calls"]) == (3, 1, 4)
+    assert extracts["tokens_in"] > chunks["tokens_in"] > chunks["tokens_out"] > 0
     usd = (found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
     assert found["usd"] == pytest.approx(usd, abs=1e-4)
     assert not list(tmp_path.iterdir()), "an estimate writes nothing"
