@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from srrag.llm.completion import LOST
 from srrag.runner.carry_over import take_over
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
+from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import built, say
@@ -30,8 +30,6 @@ from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, keep_private
 from srrag.storage.manifest import CURE, DamagedError
 from srrag.storage.store import Receipt, Store
-
-_PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
 
 
 class TooManyFailuresError(SrragError, RuntimeError):
@@ -231,7 +229,7 @@ class BuildJob:
             {
                 "build": self.name,
                 "command": self.command,
-                "versions": versions(),
+                "versions": installed(PACKAGES),
                 "stages": stages,
             },
         )
@@ -246,8 +244,3 @@ def answered_by(run: Step | Build) -> str | None:
 def lost_rows(receipt: Receipt) -> int:
     """Count the rows of a part lost to errors, crashes and unparsable answers."""
     return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that shape the output."""
-    return {name: importlib.metadata.version(name) for name in _PACKAGES}

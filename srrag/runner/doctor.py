@@ -28,6 +28,8 @@ Probe = Callable[[], str]
 
 _EXTRAS = {"pdf": "docling", "vllm": "vllm", "wandb": "wandb"}
 _MIN_FREE_GB = 5.0
+PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "numpy")
+"""What shapes the output of a build, and has to be the same on all nodes of a cluster."""
 
 
 def probes(
@@ -88,8 +90,7 @@ def build(store: Store, name: str) -> dict[str, Any]:
 
 
 def _packages() -> str:
-    names = ("ray", "torch", "transformers", "sentence-transformers", "pyarrow")
-    return ", ".join(f"{name} {version}" for name, version in installed(names).items())
+    return ", ".join(f"{name} {version}" for name, version in installed(PACKAGES).items())
 
 
 def _device(device: str, on_cluster: bool) -> str:

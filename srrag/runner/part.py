@@ -52,6 +52,7 @@ class Attempt:
         self.careful = path.exists()
         note = _noted(path) if self.careful else {}
         self.poison: list[int] = note.get("poison", [])
+        """The rows that have killed their worker too often."""
         self.died: int | None = note.get("died")
         self.deaths: int = note.get("deaths", 0)
         if (row := note.get("row")) is not None:
@@ -59,38 +60,27 @@ class Attempt:
             self.died = row
             if self.deaths >= MAX_STRIKES:
                 self.poison.append(row)
-        self._write(None)
+        self.touch(None)
 
-    def poisoned(self, row: int) -> bool:
-        """Whether the row has killed its worker too often."""
-        return row in self.poison
-
-    def touch(self, row: int) -> None:
-        """Write down the row that is about to run."""
-        self._write(row)
-
-    def untouch(self) -> None:
-        """Clear the row from the note after it has run."""
-        self._write(None)
+    def touch(self, row: int | None) -> None:
+        """Write down the row that is about to run; None after it has run."""
+        note = {"poison": self.poison, "died": self.died, "deaths": self.deaths, "row": row}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # It must survive the process, not a power cut, so it is not synced.
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(note), "utf-8")
+        temporary.replace(self.path)
 
     def release(self) -> None:
         """Clear the row from the note: the worker was stopped, it did not die."""
         if self.died is not None:
-            self._write(None)
+            self.touch(None)
         else:
             self.done()
 
     def done(self) -> None:
         """Remove the note of a finished part."""
         self.path.unlink(missing_ok=True)
-
-    def _write(self, row: int | None) -> None:
-        """Replace the note. It must survive the process, not a power cut, so it is not synced."""
-        note = {"poison": self.poison, "died": self.died, "deaths": self.deaths, "row": row}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(note), "utf-8")
-        temporary.replace(self.path)
 
 
 def _noted(path: Path) -> dict[str, Any]:
@@ -161,14 +151,14 @@ def _ask_ahead(function: OpenedLLMStep, rows: pa.Table, attempt: Attempt) -> Non
     """
     prompts = []
     for number in range(rows.num_rows):
-        if attempt.poisoned(number):
+        if number in attempt.poison:
             continue
         attempt.touch(number)
         # A row that cannot be rendered is rejected later, when it runs.
         with contextlib.suppress(Exception):
             rendered = function.step.prompts(rows.slice(number, 1))
             prompts += [replace(prompt, row=number) for prompt in rendered]
-    attempt.untouch()
+    attempt.touch(None)
     function.answer(rows, prompts)
 
 
@@ -233,7 +223,7 @@ def guarded(
 
     def run(start: int, stop: int) -> tuple[pa.Table, list[str]]:
         if attempt is not None and attempt.careful:
-            if attempt.poisoned(start):
+            if start in attempt.poison:
                 detail = f"the worker died {MAX_STRIKES} times on this row"
                 return rejected(start, "crashed", detail)
             attempt.touch(start)

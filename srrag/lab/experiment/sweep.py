@@ -31,7 +31,7 @@ from srrag.lab.report.results import (
 )
 from srrag.lab.report.row import Failure, Row, models_of
 from srrag.llm.completion import Usage
-from srrag.runner.build import versions
+from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import say
 from srrag.runner.summary import usage_of
@@ -192,7 +192,7 @@ def _row(
         "unfair": unfair,
         "command": row.command(str(terms.path), terms.engine),
         "overrides": row.overrides,
-        "versions": versions(),
+        "versions": installed(PACKAGES),
         **_origin(each),
     }
     if reason:

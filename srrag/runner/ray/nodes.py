@@ -15,12 +15,11 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from srrag.runner.doctor import installed
+from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.ray.capacity import alive_nodes
 from srrag.runner.ray.watch import listens
 from srrag.storage import mirror
 
-PACKAGES = ("srrag", "ray", "torch", "transformers", "sentence-transformers", "pyarrow", "vllm")
 _POLL_S = 1.0
 _CONNECT_S = 3.0
 Address = tuple[str, int]
@@ -118,7 +117,7 @@ def look_around(
         "gpu_names": names,
         "gpu_memory_gb": memory,
         "memory_gb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
-        "versions": {"python": platform.python_version(), **installed(PACKAGES)},
+        "versions": {"python": platform.python_version(), **installed((*PACKAGES, "vllm"))},
         "model": None if model is None else Path(model).is_dir(),
         # This tests the build of FAISS: Ray assigns no GPU to this process.
         "faiss_on_gpu": hasattr(faiss, "StandardGpuResources"),

@@ -324,17 +324,16 @@ def die_at(path: Path, row: int) -> Attempt:
 def test_three_deaths_in_succession_on_one_row_count(tmp_path: Path) -> None:
     note = tmp_path / "note.json"
     for deaths in range(3):
-        assert not die_at(note, 4).poisoned(4), deaths
+        assert 4 not in die_at(note, 4).poison, deaths
     attempt = Attempt(note)
-    assert attempt.poisoned(4)
-    assert not attempt.poisoned(3)
+    assert attempt.poison == [4]
 
 
 def test_deaths_on_other_rows_in_between_start_anew(tmp_path: Path) -> None:
     note = tmp_path / "note.json"
     for row in (4, 4, 2, 4, 4, 1, 4):
         die_at(note, row)
-    assert not Attempt(note).poisoned(4)
+    assert 4 not in Attempt(note).poison
 
 
 def test_who_is_told_to_stop_leaves_no_strike(tmp_path: Path) -> None:
@@ -344,7 +343,7 @@ def test_who_is_told_to_stop_leaves_no_strike(tmp_path: Path) -> None:
     assert not note.exists()
     die_at(note, 4)
     die_at(note, 4).release()
-    assert not Attempt(note).poisoned(4)
+    assert 4 not in Attempt(note).poison
 
 
 @pytest.mark.parametrize(
