@@ -11,7 +11,7 @@ from typing import Any
 
 from srrag.core.errors import SrragError
 from srrag.core.stage import Plan
-from srrag.core.step import Build, Place, Step
+from srrag.core.step import Place
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import LOST
@@ -22,7 +22,7 @@ from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest
 from srrag.runner.progress import built, say
-from srrag.runner.relation_builds import RelationBuilds, manifest_of
+from srrag.runner.relation_builds import RelationBuilds, entries_of, manifest_of
 from srrag.runner.repair import Repair, manifest_problem, mend_marker
 from srrag.runner.runner import Runner, lacking
 from srrag.runner.summary import summarise
@@ -90,7 +90,13 @@ class BuildJob:
             )
             for stage in self.plan.builds:
                 before[stage.name] = int(whole.run(stage, at))
-            self._point(parts)
+            pointer = {
+                "build": self.name,
+                "command": self.command,
+                "versions": installed(PACKAGES),
+                "stages": entries_of(self.plan, parts),
+            }
+            self.store.write_pointer(self.name, pointer)
         summary = summarise(self.store, self.name)
         # Of the log, so with the work of processes that died.
         summary["spent"] = {k: round(v - paid[k], 6) for k, v in self._paid(at).items()}
@@ -207,38 +213,6 @@ class BuildJob:
                     f"nothing is left to build: {name} rejected all {rejected} rows; the first: "
                     f"{first['reason']}: {first['detail']}"
                 )
-
-    def _point(self, parts: Sequence[str]) -> None:
-        stages: dict[str, Any] = {
-            self.plan.source: {
-                "fingerprint": self.plan.fingerprint(self.plan.source),
-                "parts": list(parts),
-            }
-        }
-        for stage in self.plan.stages:
-            entry: dict[str, Any] = {
-                "fingerprint": self.plan.fingerprint(stage.name, parts),
-                "inputs": list(stage.inputs),
-                "engine": answered_by(stage.run),
-            }
-            if isinstance(stage.run, Step):
-                entry |= {"parts": list(parts), "keeps_rows": stage.run.keeps_rows}
-            stages[stage.name] = entry
-        self.store.write_pointer(
-            self.name,
-            {
-                "build": self.name,
-                "command": self.command,
-                "versions": installed(PACKAGES),
-                "stages": stages,
-            },
-        )
-
-
-def answered_by(run: Step | Build) -> str | None:
-    """Return the name of what answers a stage's prompts; None if it has no prompts."""
-    engine = getattr(run, "engine", None)
-    return getattr(run, "answered_by", engine.name if engine else None)
 
 
 def lost_rows(receipt: Receipt) -> int:

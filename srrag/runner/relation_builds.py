@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from srrag.core.ids import file_sha256
 from srrag.core.spec import fingerprint as hashed
 from srrag.core.spec import spec
 from srrag.core.stage import Plan, Stage
-from srrag.core.step import Build, Place, PreviousVersion
+from srrag.core.step import Build, Place, PreviousVersion, Step
 from srrag.llm.completion import Usage, tallied
 from srrag.runner.engines import engines_of
 from srrag.runner.progress import built, say
@@ -186,6 +186,22 @@ def manifest_of(stage: Stage, fingerprint: str) -> dict[str, Any]:
         "identity": stage.run.identity(),
         "inputs": list(stage.inputs),
     }
+
+
+def entries_of(plan: Plan, parts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what a pointer to these parts says of each stage of a plan."""
+    source = {"fingerprint": plan.fingerprint(plan.source), "parts": list(parts)}
+    entries: dict[str, dict[str, Any]] = {plan.source: source}
+    for stage in plan.stages:
+        engine = getattr(stage.run, "engine", None)
+        entries[stage.name] = {
+            "fingerprint": plan.fingerprint(stage.name, parts),
+            "inputs": list(stage.inputs),
+            "engine": getattr(stage.run, "answered_by", engine.name if engine else None),
+        }
+        if isinstance(stage.run, Step):
+            entries[stage.name] |= {"parts": list(parts), "keeps_rows": stage.run.keeps_rows}
+    return entries
 
 
 def version_of(folder: Path) -> str:

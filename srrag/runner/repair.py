@@ -18,7 +18,7 @@ from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.ingest import known_rows
 from srrag.runner.inventory import damaged_parts
 from srrag.runner.progress import say
-from srrag.runner.relation_builds import manifest_of
+from srrag.runner.relation_builds import entries_of, manifest_of
 from srrag.runner.settled import settled_embedder
 from srrag.runner.verify import amiss
 from srrag.storage import mirror
@@ -181,16 +181,8 @@ class Repair:
         known = []
         if self.store.pointer_path(self.name).exists():
             known = self.store.read_pointer(self.name)["stages"].get(self.plan.source, {})["parts"]
-        entries: dict[str, Any] = {
-            self.plan.source: {"fingerprint": self.plan.fingerprint(self.plan.source)}
-        }
-        for stage in self.plan.steps:
-            entries[stage.name] = {
-                "fingerprint": self.plan.fingerprint(stage.name),
-                "inputs": list(stage.inputs),
-                "keeps_rows": stage.step.keeps_rows,
-            }
-        for name in reversed(entries):
+        entries = entries_of(self.plan, known)
+        for name in reversed([name for name, entry in entries.items() if "parts" in entry]):
             fingerprint = entries[name]["fingerprint"]
             found = {}
             for part in known:
