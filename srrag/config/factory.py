@@ -15,7 +15,7 @@ from srrag.core.schema import RAW
 from srrag.core.spec import build, construct, fingerprint, spec
 from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Place, Step
-from srrag.corpus.read_beir import ReadBeir
+from srrag.corpus.read_jsonl import ReadBeir
 from srrag.llm.completion import Account
 from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import PipelineRun, check_pipeline

@@ -110,7 +110,7 @@ MODULES: dict[str, str] = {
     "RankLlamaModel": "srrag.model.rankllama",
     "RayDataRunner": "srrag.runner.ray.data",
     "ReadAndAnswer": "srrag.answer.write.read_and_answer",
-    "ReadBeir": "srrag.corpus.read_beir",
+    "ReadBeir": "srrag.corpus.read_jsonl",
     "ReadCnxml": "srrag.corpus.read_cnxml",
     "ReadFolder": "srrag.corpus.read_folder",
     "ReadJsonl": "srrag.corpus.read_jsonl",

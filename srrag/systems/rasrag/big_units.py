@@ -10,8 +10,7 @@ import pyarrow as pa
 from srrag.core.ids import content_id
 from srrag.core.schema import UNITS
 from srrag.core.step import Function, Place, Step
-from srrag.corpus.recursive_split import split_spans
-from srrag.corpus.section_paths import SectionPaths
+from srrag.systems.rasrag.text_spans import SectionPaths, split_spans
 
 VIEW = "btu"
 

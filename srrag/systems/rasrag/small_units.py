@@ -10,10 +10,9 @@ import pyarrow as pa
 from srrag.core.ids import content_id
 from srrag.core.schema import UNITS
 from srrag.core.step import Function, Place, Step
-from srrag.corpus.recursive_split import split_spans
-from srrag.corpus.section_paths import SectionPaths
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer
+from srrag.systems.rasrag.text_spans import SectionPaths, split_spans
 
 VIEW = "stu"
 

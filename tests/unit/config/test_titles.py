@@ -10,7 +10,7 @@ from srrag.config.compose import configure
 from srrag.config.factory import title_mode
 from srrag.core.errors import UsageError
 from srrag.core.stage import Plan
-from srrag.corpus.read_beir import ReadBeir
+from srrag.corpus.read_jsonl import ReadBeir
 
 
 def plan(*overrides: str) -> Plan:

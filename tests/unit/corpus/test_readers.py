@@ -11,9 +11,8 @@ from srrag.core.ids import content_id
 from srrag.core.schema import RAW
 from srrag.corpus.parse import parse_documents
 from srrag.corpus.parse_html import parse_html
-from srrag.corpus.read_beir import ReadBeir
 from srrag.corpus.read_folder import ReadFolder
-from srrag.corpus.read_jsonl import ReadJsonl
+from srrag.corpus.read_jsonl import ReadBeir, ReadJsonl
 from srrag.corpus.read_pubmed import ReadPubmed
 from srrag.corpus.record import RawRecord, plain_id, raw_table, refusal, unique
 
