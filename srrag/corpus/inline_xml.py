@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from lxml import etree
 
@@ -13,10 +13,13 @@ from srrag.corpus.safe_xml import entity_text, local_name
 MAX_ROWS, MAX_COLUMNS = 5_000, 100
 
 
-class TableCell(NamedTuple):
+Content = TypeVar("Content")
+
+
+class TableCell(NamedTuple, Generic[Content]):
     """A cell with the columns and rows that it spans."""
 
-    text: str
+    content: Content
     columns: int = 1
     rows: int = 1
 
@@ -35,37 +38,37 @@ def spans_of(cell: etree._Element, columns: Sequence[str | None]) -> tuple[int, 
     return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0)
 
 
-def grid(rows: Iterable[Sequence[TableCell]]) -> list[list[str]]:
-    """Repeat each cell in all columns and rows that it spans."""
-    below: dict[int, tuple[str, int]] = {}  # column: text from above, and its rows to come
+def grid(rows: Iterable[Sequence[TableCell[Content]]], blank: Content) -> list[list[Content]]:
+    """Repeat each cell in all columns and rows that it spans; `blank` is what a short row lacks."""
+    below: dict[int, tuple[Content, int]] = {}  # column: cell from above, and its rows to come
     filled = []
     for number, row in enumerate(rows):
         if number == MAX_ROWS:
             break
-        cells, line = iter(row), list[str]()
+        cells, line = iter(row), list[Content]()
         while len(line) < MAX_COLUMNS:
             column = len(line)
             if column in below:
-                text, left = below.pop(column)
-                line.append(text)
+                above, left = below.pop(column)
+                line.append(above)
                 if left > 1:
-                    below[column] = (text, left - 1)
+                    below[column] = (above, left - 1)
             elif (cell := next(cells, None)) is not None:
                 for place in range(column, min(column + cell.columns, MAX_COLUMNS)):
-                    line.append(cell.text)
+                    line.append(cell.content)
                     if cell.rows > 1:
-                        below[place] = (cell.text, cell.rows - 1)
+                        below[place] = (cell.content, cell.rows - 1)
             elif any(later > column for later in below):
-                line.append("")  # a short row below a span
+                line.append(blank)  # a short row below a span
             else:
                 break
         filled.append(line)
     return filled
 
 
-def markdown(rows: Iterable[Sequence[TableCell]]) -> Iterator[str]:
+def markdown(rows: Iterable[Sequence[TableCell[str]]]) -> Iterator[str]:
     """Yield the lines of a table: the first row, a rule, the other rows."""
-    table = [line for line in grid(rows) if line]
+    table = [line for line in grid(rows, "") if line]
     width = max(map(len, table), default=0)
     for number, line in enumerate(table):
         texts = [text.replace("|", "/") for text in line] + [""] * (width - len(line))

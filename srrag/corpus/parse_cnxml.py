@@ -158,7 +158,7 @@ def _table(node: etree._Element) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _cell(entry: etree._Element, columns: Sequence[str | None]) -> TableCell:
+def _cell(entry: etree._Element, columns: Sequence[str | None]) -> TableCell[str]:
     """The text of an entry, and the columns and rows that it spans."""
     for each in entry.iter("{*}newline"):
         each.text = " "

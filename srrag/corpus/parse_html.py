@@ -15,6 +15,7 @@ from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from srrag.corpus.encoding import decode
+from srrag.corpus.inline_xml import MAX_ROWS, TableCell, grid, span_of
 from srrag.corpus.paper_ids import doi_of
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
@@ -72,7 +73,6 @@ _NO_TEXT = "script, style, template, noscript, iframe, svg"
 _NOISE = "nav, header, footer, aside, form, button"
 _MAX_DEPTH = 200
 _HEAD_BYTES = 2_048
-_MAX_ROWS, _MAX_COLUMNS = 5_000, 100
 _CHARSET = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
 # Elements that must be closed; others may stay open, so they do not count as nesting.
 _NESTING = re.compile(
@@ -192,37 +192,24 @@ def _content(tree: LexborHTMLParser) -> LexborNode | None:
 def repeat_cells(page: BeautifulSoup) -> BeautifulSoup:
     """Repeat cells that span rows or columns, so that each row of a table stands by itself."""
     for table in page.find_all("table"):
-        spans: dict[int, tuple[Tag, int]] = {}  # column: cell from above, and its rows to come
-        for row in table.find_all("tr")[:_MAX_ROWS]:
-            cells = iter(row.find_all(["td", "th"], recursive=False))
-            column, filled = 0, []
-            while column < _MAX_COLUMNS:
-                if column in spans:
-                    above, left = spans.pop(column)
-                    filled.append(copy.copy(above))
-                    if left > 1:
-                        spans[column] = (above, left - 1)
-                    column += 1
-                elif (cell := next(cells, None)) is not None:
-                    wide, rows = _span(cell, "colspan"), _span(cell, "rowspan")
-                    for _ in range(wide):
-                        filled.append(copy.copy(cell))
-                        if rows > 1:
-                            spans[column] = (cell, rows - 1)
-                        column += 1
-                elif any(later > column for later in spans):
-                    column += 1  # a short row below a span
-                else:
-                    break
+        rows = table.find_all("tr")[:MAX_ROWS]
+        cells = (map(_cell, row.find_all(["td", "th"], recursive=False)) for row in rows)
+        for row, line in zip(rows, grid(map(list, cells), None), strict=True):
+            filled = [_copied(cell) for cell in line if cell is not None]
             row.clear()
             row.extend(filled)
     return page
 
 
-def _span(cell: Tag, name: str) -> int:
-    """The rows or columns of a cell; takes the attribute away."""
-    given = str(cell.attrs.pop(name, "1")).strip()
-    return min(int(given), _MAX_COLUMNS) if given.isdecimal() and int(given) else 1
+def _cell(cell: Tag) -> TableCell[Tag | None]:
+    return TableCell(cell, span_of(cell.get("colspan")), span_of(cell.get("rowspan")))
+
+
+def _copied(cell: Tag) -> Tag:
+    copied = copy.copy(cell)
+    for name in ("colspan", "rowspan"):
+        copied.attrs.pop(name, None)
+    return copied
 
 
 def _check_depth(text: str) -> None:

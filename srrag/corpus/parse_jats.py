@@ -220,7 +220,7 @@ _READERS = {
 }
 
 
-def _rows(table: etree._Element) -> Iterator[list[TableCell]]:
+def _rows(table: etree._Element) -> Iterator[list[TableCell[str]]]:
     """The rows of a table of HTML, or of OASIS (CALS), which names its columns."""
     columns = [each.get("colname") for each in table.iter("{*}colspec")]
     for row in table.iter("{*}tr", "{*}row"):
