@@ -69,7 +69,7 @@ class Detected:
     standing: DetectionState
 
 
-def detect(graph: EvidenceGraph, *, max_communities: int | None = None, seed: int = 0) -> Detected:
+def detect(graph: EvidenceGraph, *, seed: int = 0) -> Detected:
     """Find the communities of a graph; every entity is in exactly one.
 
     Modularity is measured on the relations alone, at resolution 1.
@@ -84,9 +84,8 @@ def detect(graph: EvidenceGraph, *, max_communities: int | None = None, seed: in
     del names, cosines  # Leiden needs the memory
     begun = start(affinity, seed)
     merged = merge(
-        begun.labels, affinity, places, graph.relation_sets(), semantic_weight=SEMANTIC_WEIGHT,
-        max_communities=max_communities,
-    )  # fmt: skip
+        begun.labels, affinity, places, graph.relation_sets(), semantic_weight=SEMANTIC_WEIGHT
+    )
     standing = DetectionState(
         merged.labels, places, near, name_degrees, basis,
         density=begun.resolution / (float(affinity.sum()) or 1.0),
@@ -106,16 +105,13 @@ def update(
     graph: EvidenceGraph,
     standing: DetectionState,
     touched: np.ndarray,
-    *,
-    max_communities: int | None = None,
 ) -> DetectionState:
     """Place new entities, let `touched` ones move, and keep every other one in its community.
 
     `standing` has one row per entity of `graph`, with label −1 for new ones; `touched` bool (n,)
     marks entities that gained or lost a relation. All subgraph vectors are computed again, in the
     former basis. Moves maximise the same objective as `detect`, at
-    the same density. The other entities keep their companions unless whole communities merge above
-    `max_communities`, as in `detect`.
+    the same density.
     """
     links = graph.links
     free = np.flatnonzero(touched | (standing.labels < 0))
@@ -123,10 +119,4 @@ def update(
     standing = settle(replace(standing, places=subgraph_vectors(coordinates, links)))
     around, name_degrees = neighbourhood(standing, free, links)
     labels = move(around, standing.labels, standing.density)
-    if max_communities is not None and len(np.unique(labels)) > max_communities:
-        none = sparse.csr_array(links.shape)
-        labels = merge(
-            labels, none, standing.places, graph.relation_sets(), semantic_weight=SEMANTIC_WEIGHT,
-            max_communities=max_communities,
-        ).labels  # fmt: skip
     return replace(standing, labels=renumber(labels), name_degrees=name_degrees)

@@ -153,7 +153,6 @@ class _Candidates:
         self.degrees: list[float] = degrees.tolist()
         self._sizes: list[float] = communities.size.tolist()  # faster one by one than an array
         self._orders = [math.lgamma(size + 1) for size in self._sizes]
-        self.alive = np.ones(m, dtype=bool)
         self._communities = communities
         self._version = [0] * m
         self._heap: list[Pair] = []
@@ -176,12 +175,6 @@ class _Candidates:
             if (version_a, version_b) == (self._version[a], self._version[b]):
                 yield gap, a, b
 
-    def closest(self, a: int) -> int:
-        """The community with the smallest gap to a, linked to it or not."""
-        others = np.flatnonzero(self.alive)
-        others = others[others != a]
-        return int(others[np.argmin(self._communities.gaps(a, others))])
-
     def describe_join(self, a: int, b: int, description: DescriptionLength) -> DescriptionLength:
         """The description length after a and b join."""
         expected = description.expected
@@ -203,7 +196,6 @@ class _Candidates:
         self._sizes[a] += self._sizes[b]
         self._orders[a] = math.lgamma(self._sizes[a] + 1)
         self.degrees[a] += self.degrees[b]
-        self.alive[b] = False
         for c, weight in self.weights[b].items():
             del self.weights[c][b]
             if c != a:
@@ -220,28 +212,18 @@ def merge(
     relations: np.ndarray,
     *,
     semantic_weight: float,
-    max_communities: int | None = None,
 ) -> Merged:
     """Merge linked communities, smallest expected-affinity gap first (SR-RAG Eq. 13–14).
 
     A pair merges if that does not lengthen the description of the affinity graph, so one rule sets
-    the granularity for graphs of every size, where the paper leaves an ε to be found. Above
-    `max_communities` the smallest community joins the one with the smallest gap to it. `relations`
+    the granularity for graphs of every size, where the paper leaves an ε to be found. `relations`
     is bool (n, relation types).
     """
     labels = renumber(labels)
     communities = Communities(labels, vectors, relations, semantic_weight)
     candidates = _Candidates(communities, graph, labels)
-    m = len(communities.size)
-    least_merges = 0 if max_communities is None else max(0, m - max(1, max_communities))
     steps = _follow(candidates, describe(graph, labels))
-    while len(steps) < least_merges:
-        alive = np.flatnonzero(candidates.alive)
-        smallest = int(alive[np.argmin(communities.size[alive])])
-        pair = sorted((smallest, candidates.closest(smallest)))
-        candidates.join(pair[0], pair[1])
-        steps.append((pair[0], pair[1]))
-    root = np.arange(m)
+    root = np.arange(len(communities.size))
     for a, b in reversed(steps):
         root[b] = root[a]
     return Merged(renumber(root[labels]), len(steps))

@@ -145,9 +145,8 @@ class DetectCommunities(Build):
 
     A community is named by its members. An attribute joins its entity's community, because it has
     no other neighbour and its name ("dose: 5 mg") is no topic; a document, whose name is an id, has
-    the mean of its neighbours' vectors. Merging continues until at most `max_communities` are
-    left, so none is dropped. An update places only what changed; once it has placed `max_drift`
-    of the entities, the whole graph is detected anew (0: in every update).
+    the mean of its neighbours' vectors. An update places only what changed; once it has placed
+    `max_drift` of the entities, the whole graph is detected anew (0: in every update).
     """
 
     version = 7
@@ -156,14 +155,11 @@ class DetectCommunities(Build):
 
     entities: str = "entities"
     names: str = "names"
-    max_communities: int | None = None
     max_drift: float = 0.25
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible settings."""
-        if self.max_communities is not None and self.max_communities < 1:
-            raise ValueError(f"max_communities {self.max_communities} is below 1")
         if not 0 <= self.max_drift <= 1:
             raise ValueError(f"max_drift {self.max_drift} is not between 0 and 1")
 
@@ -202,12 +198,7 @@ class DetectCommunities(Build):
     ) -> dict[str, float | int | str]:
         """Place the entities that changed."""
         graph = nodes.graph(vectors)
-        found = update(
-            graph,
-            before.standing,
-            before.touched,
-            max_communities=self.max_communities,
-        )
+        found = update(graph, before.standing, before.touched)
         kept = self._write(nodes, found, before.drift, out, former)
         return {
             "communities": int(found.labels.max(initial=-1)) + 1,
@@ -228,7 +219,7 @@ class DetectCommunities(Build):
 
     def _whole(self, nodes: Nodes, vectors: np.ndarray, out: Path) -> dict[str, float | int | str]:
         """Detect the communities of the whole graph from nothing."""
-        found = detect(nodes.graph(vectors), max_communities=self.max_communities, seed=self.seed)
+        found = detect(nodes.graph(vectors), seed=self.seed)
         self._write(nodes, found.standing, 0, out, COMMUNITIES.empty_table())
         return _figures(found)
 

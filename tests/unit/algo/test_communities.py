@@ -41,13 +41,6 @@ def test_topics_are_found_at_any_number_and_size(num_topics: int, size: int) -> 
     assert found.num_merges == found.initial.max() - found.labels.max()
 
 
-def test_a_cap_merges_and_keeps_everyone() -> None:
-    graph, topics = planted(10, 20)
-    found = detect(graph, max_communities=4)
-    assert len(found.labels) == len(topics)
-    assert np.unique(found.labels).tolist() == [0, 1, 2, 3]
-
-
 def test_the_order_of_the_relations_does_not_matter() -> None:
     graph, _ = planted(8, 20)
     order = np.random.default_rng(9).permutation(len(graph.heads))
@@ -163,14 +156,6 @@ def test_without_touched_nothing_changes() -> None:
     found = update(graph, before, np.zeros(120, dtype=bool))
     assert found.labels.tolist() == before.labels.tolist()
     assert found.name_degrees == pytest.approx(before.name_degrees)
-
-
-@pytest.mark.parametrize("limit", [1, 3])
-def test_an_update_keeps_the_cap(limit: int) -> None:
-    graph, _ = planted(6, 20)
-    before = detect(graph).standing
-    found = update(graph, before, np.ones(120, dtype=bool), max_communities=limit)
-    assert np.unique(found.labels).tolist() == [*range(limit)]
 
 
 def islands() -> EvidenceGraph:

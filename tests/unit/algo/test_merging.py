@@ -91,16 +91,6 @@ def test_only_linked_communities_merge() -> None:
     assert found.labels.tolist() == [0, 0, 1, 2]
 
 
-@pytest.mark.parametrize("cap", [1, 2, 3, 10])
-def test_a_cap_merges_and_drops_none(cap: int) -> None:
-    apart = graph([], 4)
-    found = merge(PAIR, apart, VECTORS, RELATIONS, semantic_weight=2.0, max_communities=cap)
-    assert found.labels.tolist() in (
-        [[0, 0, 0, 0]] if cap == 1 else [[0, 0, 0, 1]] if cap == 2 else [[0, 0, 1, 2]]
-    )
-    assert found.num_merges == 2 - found.labels.max()
-
-
 def test_the_description_of_a_join_is_that_of_the_joined_partition() -> None:
     rng = np.random.default_rng(5)
     dense = np.triu(rng.random((12, 12)) * (rng.random((12, 12)) < 0.5), 1)

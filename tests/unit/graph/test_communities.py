@@ -150,13 +150,6 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
-def test_a_cap_drops_none(tmp_path: Path) -> None:
-    nodes, edges = sample()
-    found, figures = build(tmp_path, nodes, edges, DetectCommunities(max_communities=1))
-    assert found.keys() == {node[0] for node in nodes}
-    assert figures["communities"] == 1
-
-
 def test_an_empty_graph(tmp_path: Path) -> None:
     assert build(tmp_path, [], [])[0] == {}
 
@@ -166,16 +159,9 @@ def test_an_edge_to_no_entity_is_named(tmp_path: Path) -> None:
         build(tmp_path, [("a", "pain", "Outcome")], [("relation", "a", "affects", "nobody")])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"max_communities": 0},
-        {"max_drift": 1.5},
-    ],
-)
-def test_settings_without_meaning_are_refused(wrong: dict[str, float | str]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        DetectCommunities(**wrong)  # type: ignore[arg-type]
+def test_a_drift_without_meaning_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_drift"):
+        DetectCommunities(max_drift=1.5)
 
 
 def wide(num_topics: int) -> tuple[list[Node], list[Edge]]:
@@ -299,15 +285,6 @@ def test_what_did_not_change_stays_to_the_byte(tmp_path: Path) -> None:
     updated(tmp_path / "after", nodes, edges, tmp_path / "before")
     for name in ("communities.parquet", DETECTION):
         assert (tmp_path / "before" / name).read_bytes() == (tmp_path / "after" / name).read_bytes()
-
-
-def test_an_update_keeps_the_cap(tmp_path: Path) -> None:
-    nodes, edges = wide(8)
-    step = DetectCommunities(max_communities=3)
-    build(tmp_path / "before", nodes, edges, step)
-    nodes = [*nodes, ("new", "volcanic ash", "Condition")]
-    found, _ = updated(tmp_path / "after", nodes, edges, tmp_path / "before", step)
-    assert len(set(found.values())) == 3 and "new" in found
 
 
 def test_a_document_has_the_mean_of_its_neighbours_vectors(tmp_path: Path) -> None:
