@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import yaml
 
 from srrag.core.ontology import Ontology
-from srrag.core.schema import non_null
 from srrag.core.spec import spec
 from srrag.core.step import Build, Place
 from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
@@ -28,25 +27,10 @@ _COLUMNS = (
 _JUDGED = ["char_start", "char_end", "reject"]
 """The columns that show whether a part has such facts; quotes are long and read only then."""
 
-PROPOSALS = non_null(
-    ("kind", pa.string()),
-    ("name", pa.string()),
-    ("head_type", pa.string()),
-    ("tail_type", pa.string()),
-    ("windows", pa.int64()),
-    ("documents", pa.int64()),
-    ("confidence", pa.float64()),
-    ("verdict", pa.string()),
-    (
-        "examples",
-        pa.list_(pa.struct([(name, pa.string()) for name in ("unit_id", "doc_id", "quote")])),
-    ),
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class GrowSchema(Build):
-    """TRIPLES → PROPOSALS, a report, and the next version of the schema if any is accepted.
+    """TRIPLES → a report on proposals, and the next version of the schema if any is accepted.
 
     `number` is the version of the schema in use. `threshold` is μ, the minimum of a proposal's mean
     confidence over the windows that make it, and `min_windows` the minimum number of those windows.
@@ -69,22 +53,24 @@ class GrowSchema(Build):
     def build(
         self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
     ) -> dict[str, float | int | str]:
-        """Write `proposals.parquet`, `report.md`, `schema-N.yaml` and perhaps `schema-N+1.yaml`."""
+        """Write `report.md`, and `schema-N+1.yaml`, which a build accepts, if any is accepted."""
         found = collect(_refused(inputs[self.triples]), self.ontology)
         verdicts = judge(
             found, self.ontology, threshold=self.threshold, min_windows=self.min_windows
         )
         accepted = [element for element in found if verdicts[element] == "accepted"]
-        pq.write_table(_table(found, verdicts), out / "proposals.parquet")
         (out / "report.md").write_text(self._report(found, verdicts), "utf-8")
-        _write(self.ontology, self.number, out)
+        number = self.number + bool(accepted)
         if accepted:
-            _write(grown(self.ontology, accepted), self.number + 1, out)
+            schema = spec(grown(self.ontology, accepted))
+            text = yaml.safe_dump(schema, sort_keys=False, allow_unicode=True)
+            made = f"# Version {number} of the schema\n{text}"
+            (out / f"schema-{number}.yaml").write_text(made, "utf-8")
         return {
             "proposed": len(found),
             "accepted": len(accepted),
             "elements": ", ".join(dict.fromkeys(element.name for element in accepted)),
-            "version": self.number + bool(accepted),
+            "version": number,
         }
 
     def _report(
@@ -137,29 +123,3 @@ def _wanted(facts: pa.Table) -> pa.ChunkedArray:
     # An ungrounded quote, which the model may have invented, has an empty span.
     grounded = pc.greater(facts["char_end"], facts["char_start"])
     return pc.and_(pc.is_in(reason, pa.array(REASONS)), grounded)
-
-
-def _table(
-    found: Mapping[Element, ProposalSupport], verdicts: Mapping[Element, Verdict]
-) -> pa.Table:
-    rows = [
-        {
-            **element._asdict(),
-            "windows": len(support.votes),
-            "documents": len(support.documents),
-            "confidence": support.confidence,
-            "verdict": verdicts[element],
-            "examples": [
-                {"unit_id": unit, "doc_id": document, "quote": quote}
-                for _, unit, document, quote in support.examples
-            ],
-        }
-        for element, support in found.items()
-    ]
-    return pa.Table.from_pylist(rows, schema=PROPOSALS)
-
-
-def _write(ontology: Ontology, number: int, out: Path) -> None:
-    """Write a version of the schema as a file that a build accepts."""
-    text = yaml.safe_dump(spec(ontology), sort_keys=False, allow_unicode=True)
-    (out / f"schema-{number}.yaml").write_text(f"# Version {number} of the schema\n{text}", "utf-8")
