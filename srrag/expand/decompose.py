@@ -11,11 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
-from srrag.core.rows import filled, live, rejected
+from srrag.core.rows import live
 from srrag.core.schema import REJECT, SUBQUESTIONS
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
-from srrag.llm.delimit import fenced
+from srrag.expand.question_step import QuestionStep
+from srrag.llm.completion import Answer, Prompt, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 
@@ -88,7 +87,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md", Decompos
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecomposeQuestion(LLMStep):
+class DecomposeQuestion(QuestionStep):
     """Break `text` into look-ups of entities, of relations, and in communities.
 
     Types are spelled as in the schema, and unknown ones are dropped, as is a smaller question with
@@ -112,25 +111,17 @@ class DecomposeQuestion(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    auxiliary: ClassVar[bool] = True
+    slot: ClassVar[str] = "decompose"
+    file: ClassVar[PromptFile] = PROMPT
     version: ClassVar[int] = 3
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        system = PROMPT.system(ontology=self.ontology.describe())
+    def asked(self) -> dict[str, Any]:
+        """The schema, and its names as the types that may be given."""
         names = tuple(map(re.escape, self._names()))
-        return [
-            Prompt(
-                number,
-                "decompose",
-                system,
-                PROMPT.user(question=fenced("question", row["text"])),
-                Decomposition,
-                max_tokens=self.max_tokens,
-                enums=(("SubQuestion.types", names),),
-            )
-            for number, row in live(batch, self.reads)
-        ]
+        return {
+            "system": PROMPT.system(ontology=self.ontology.describe()),
+            "enums": (("SubQuestion.types", names),),
+        }
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Questions made of the anchors."""
@@ -140,19 +131,10 @@ class DecomposeQuestion(LLMStep):
             for prompt in prompts
         ]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Keep each smaller question once, with the types that the schema knows."""
-        texts = batch["text"].to_pylist()
-        made = {}
-        for prompt, answer in zip(prompts, completions, strict=True):
-            if answer.fault is not None:
-                made[prompt.row] = rejected("decompose", answer.fault)
-                continue
-            kept = self._kept(answer.value, texts[prompt.row])
-            made[prompt.row] = {"node_types": self._node_types(kept), "subquestions": kept}
-        return filled(batch, self.writes, made)
+    def columns(self, answer: Decomposition, question: str) -> dict[str, Any]:
+        """Each smaller question once, with the types that the schema knows."""
+        kept = self._kept(answer, question)
+        return {"node_types": self._node_types(kept), "subquestions": kept}
 
     def _kept(self, answer: Decomposition, asked: str) -> list[dict[str, Any]]:
         """The smaller questions without invented numbers, each once."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.expand.question_step import QuestionStep
+from srrag.llm.completion import Answer, Prompt, PromptFile, Rules
+from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.numbers import told_numbers
 
@@ -52,7 +51,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "hyde.md", HydePassages)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteHyde(LLMStep):
+class WriteHyde(QuestionStep):
     """Write three hypothetical passages about `text` that keep to its `anchors`, in one call.
 
     The paper samples each by a call of its own. Nobody reads a passage: its vector is searched for.
@@ -71,7 +70,9 @@ class WriteHyde(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    auxiliary: ClassVar[bool] = True
+    slot: ClassVar[str] = "hyde"
+    file: ClassVar[PromptFile] = PROMPT
+    temperature: ClassVar[float] = TEMPERATURE
 
     @property
     def off(self) -> bool:
@@ -80,37 +81,18 @@ class WriteHyde(LLMStep):
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a question; none by rules."""
-        return [
-            Prompt(
-                number,
-                "hyde",
-                PROMPT.system(),
-                PROMPT.user(
-                    question=fenced("question", row["text"]),
-                    anchors=quoted({part: row["anchors"][part] for part in "PICOT"}),
-                ),
-                HydePassages,
-                temperature=TEMPERATURE,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-            if not self.off
-        ]
+        return [] if self.off else super().prompts(batch)
+
+    def told(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """The question and its anchors."""
+        anchors = quoted({part: row["anchors"][part] for part in "PICOT"})
+        return {**super().told(row), "anchors": anchors}
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """The question, where an answer of the model has to be stood in for."""
         texts = batch["text"].to_pylist()
         return [HydePassages(passages=[texts[p.row]]).model_dump_json() for p in prompts]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """The passages of each question, each once, without sentences whose numbers it lacks."""
-        texts = batch["text"].to_pylist()
-        made = {
-            prompt.row: {"hyde_passages": told_numbers(answer.value.passages, [texts[prompt.row]])}
-            if answer.fault is None
-            else rejected("hyde", answer.fault)
-            for prompt, answer in zip(prompts, completions, strict=True)
-        }
-        return filled(batch, self.writes, made)
+    def columns(self, answer: HydePassages, question: str) -> dict[str, Any]:
+        """The passages, each once, without sentences whose numbers the question lacks."""
+        return {"hyde_passages": told_numbers(answer.passages, [question])}

@@ -10,12 +10,11 @@ from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import ANCHORS, REJECT
-from srrag.core.step import LLMStep
 from srrag.expand.anchor_rules import rule_anchors
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
-from srrag.llm.delimit import fenced, inert
+from srrag.expand.question_step import QuestionStep
+from srrag.llm.completion import Answer, Prompt, PromptFile
+from srrag.llm.delimit import inert
 from srrag.llm.fields import Items, Text, most_tokens
 
 Phrase = Annotated[str, Text(12, "words of the question as they stand there")]
@@ -47,7 +46,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "picot_anchors.md", Ques
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindAnchors(LLMStep):
+class FindAnchors(QuestionStep):
     """Copy the phrases that name P, I, C, O and T out of `text`.
 
     An anchor is a verbatim part of the question in its spelling; what the question does not hold is
@@ -64,21 +63,8 @@ class FindAnchors(LLMStep):
         [pa.field("anchors", ANCHORS, nullable=False), pa.field("reject", REJECT)]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    auxiliary: ClassVar[bool] = True
-
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        return [
-            Prompt(
-                number,
-                "anchors",
-                PROMPT.system(),
-                PROMPT.user(question=fenced("question", row["text"])),
-                QuestionParts,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-        ]
+    slot: ClassVar[str] = "anchors"
+    file: ClassVar[PromptFile] = PROMPT
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """The words between the cues of a question, typed by the rules of extraction."""
@@ -91,18 +77,9 @@ class FindAnchors(LLMStep):
             for anchors in found
         ]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Keep the anchors that the question holds, as it spells them, each once."""
-        texts = batch["text"].to_pylist()
-        made = {}
-        for prompt, answer in zip(prompts, completions, strict=True):
-            if answer.fault is not None:
-                made[prompt.row] = rejected("anchors", answer.fault)
-            else:
-                made[prompt.row] = {"anchors": answer.value.anchors(texts[prompt.row])}
-        return filled(batch, self.writes, made)
+    def columns(self, answer: QuestionParts, question: str) -> dict[str, Any]:
+        """The anchors that the question holds, as it spells them, each once."""
+        return {"anchors": answer.anchors(question)}
 
 
 def locate(anchor: str, question: str) -> str | None:

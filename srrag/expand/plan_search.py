@@ -11,14 +11,12 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
-from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
-from srrag.core.step import LLMStep
 from srrag.expand.anchor_rules import rule_anchors
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
 from srrag.expand.picot_anchors import PARTS, QuestionParts, locate
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
-from srrag.llm.delimit import fenced
+from srrag.expand.question_step import QuestionStep
+from srrag.llm.completion import Answer, Prompt, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import told_numbers
 
@@ -64,7 +62,7 @@ TEMPERATURE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanSearch(LLMStep):
+class PlanSearch(QuestionStep):
     """Plan the search for `text` in one call, from the question alone.
 
     `anchors` are words of the question that name its parts, what it does not hold is dropped;
@@ -89,24 +87,10 @@ class PlanSearch(LLMStep):
         ]
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    auxiliary: ClassVar[bool] = True
+    slot: ClassVar[str] = "plan"
+    file: ClassVar[PromptFile] = PROMPT
+    temperature: ClassVar[float] = TEMPERATURE
     version: ClassVar[int] = 2
-
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        system = PROMPT.system()
-        return [
-            Prompt(
-                number,
-                "plan",
-                system,
-                PROMPT.user(question=fenced("question", row["text"])),
-                SearchPlan,
-                temperature=TEMPERATURE,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-        ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """The anchors and look-ups of the rules, and no passage."""
@@ -118,33 +102,21 @@ class PlanSearch(LLMStep):
             for text, found in zip(asked, rule_anchors(asked), strict=True)
         ]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """The columns of each plan."""
-        texts = batch["text"].to_pylist()
-        made = {}
-        for prompt, completion in zip(prompts, completions, strict=True):
-            if completion.fault is not None:
-                made[prompt.row] = rejected("plan", completion.fault)
-                continue
-            plan: SearchPlan = completion.value
-            anchors = plan.parts.anchors(texts[prompt.row])
-            lookups = [
-                (kind, each)
-                for kind, said in (("triple", plan.links), ("node", plan.things),
-                                   ("community", [plan.topic]))
-                for each in told_numbers(said, [texts[prompt.row]])
-            ]  # fmt: skip
-            made[prompt.row] = {
-                "anchors": anchors,
-                "node_types": types_of_parts(anchors, self.ontology),
-                "subquestions": [
-                    {"kind": kind, "text": text, "types": []} for kind, text in lookups
-                ],
-                "hyde_passages": told_numbers(plan.passages, [texts[prompt.row]]),
-            }
-        return filled(batch, self.writes, made)
+    def columns(self, answer: SearchPlan, question: str) -> dict[str, Any]:
+        """The columns of a plan."""
+        anchors = answer.parts.anchors(question)
+        lookups = [
+            (kind, each)
+            for kind, said in (("triple", answer.links), ("node", answer.things),
+                               ("community", [answer.topic]))
+            for each in told_numbers(said, [question])
+        ]  # fmt: skip
+        return {
+            "anchors": anchors,
+            "node_types": types_of_parts(anchors, self.ontology),
+            "subquestions": [{"kind": kind, "text": text, "types": []} for kind, text in lookups],
+            "hyde_passages": told_numbers(answer.passages, [question]),
+        }
 
 
 def _held(anchors: Mapping[str, Sequence[str]], question: str) -> dict[str, list[str]]:
