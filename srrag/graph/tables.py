@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 
@@ -22,18 +20,6 @@ def coding(schema: pa.Schema, distinct: Collection[str]) -> dict[str, Any]:
         "use_dictionary": [name for name in columns if name.split(".")[-1] not in distinct],
         "write_statistics": False,
     }
-
-
-def narrow(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.unsignedinteger[Any]]:
-    """Convert non-negative integers to the smallest type that keeps their order.
-
-    NumPy sorts 16-bit integers by radix, in an eighth of the time.
-    """
-    least = keys.min(initial=0)
-    found: npt.NDArray[np.unsignedinteger[Any]] = (keys - least).astype(
-        np.min_scalar_type(keys.max(initial=0) - least)
-    )
-    return found
 
 
 def _columns(schema: pa.Schema) -> Iterator[str]:

@@ -18,7 +18,6 @@ from srrag.graph.communities import read_communities
 from srrag.graph.facts import LOCAL_TYPES, normalise
 from srrag.graph.nodes import in_order, numbered, owners, rows_of_ends
 from srrag.graph.partition import read_rows
-from srrag.graph.tables import narrow
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -207,7 +206,7 @@ class TreeGraph:
     def _by_community(self) -> tuple[Ints, Ints]:
         """The edges, sorted by their head's community, and where each community begins."""
         label = self.label[self.heads]
-        order = np.lexsort((narrow(-self.edge_mentions), self.of_attribute, narrow(label)))
+        order = np.lexsort((-self.edge_mentions, self.of_attribute, label))
         first = np.searchsorted(label[order], np.arange(len(self.community_ids) + 1))
         return order, first.astype(np.int64)
 

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from srrag.core.schema import TREE
 from srrag.graph.facts import LOCAL_TYPES
-from srrag.graph.tables import narrow
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.describe import Described
 
@@ -82,8 +81,8 @@ class Layout:
         # Rows are in the order of ids, so ties go by id.
         long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
         late = long | np.asarray(pc.is_in(graph.types, value_set=pa.array(LOCAL_TYPES)))
-        often, linked = narrow(-graph.mentions), narrow(-degree)
-        self.order = np.lexsort((often, linked, late, graph.is_document, ~graph.core))
+        ranks = (-graph.mentions, -degree, late, graph.is_document, ~graph.core)
+        self.order = np.lexsort(ranks)
         place = places(graph.label, self.order)
         able = graph.core & ~graph.is_document
         count = np.bincount(graph.label[able], minlength=len(graph.community_ids))
