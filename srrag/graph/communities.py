@@ -24,7 +24,6 @@ from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.encode_names import ENCODER
 from srrag.graph.name_vectors import NameVectors
 from srrag.graph.nodes import Nodes, in_order
-from srrag.graph.tables import coding
 from srrag.storage.atomic_write import link_or_copy
 
 DETECTION = "detection.npz"
@@ -234,7 +233,7 @@ class DetectCommunities(Build):
         """Write the communities and the update state; returns the number of unchanged ones."""
         save(out / DETECTION, nodes, standing, drift)
         table, kept = _relation(nodes.ids, standing.labels[nodes.owner], former)
-        pq.write_table(table, out / _FILE, **coding(table.schema, ["entity_id"]))
+        pq.write_table(table, out / _FILE, compression="zstd")
         return kept
 
 

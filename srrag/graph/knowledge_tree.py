@@ -18,9 +18,8 @@ from srrag.core.ids import content_id
 from srrag.core.spec import place_field
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
-from srrag.graph.tables import coding
 from srrag.graph.tree_graph import TreeGraph
-from srrag.graph.tree_layout import ROWS, Layout
+from srrag.graph.tree_layout import Layout
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
@@ -103,11 +102,10 @@ class BuildKnowledgeTree(IncrementalBuild):
         texts = self._describe(facts, layout, at, before)
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
-        options = coding(ROWS, ("ref_id", "text"))
         topics = layout.communities(texts, self.engine.name)
-        pq.write_table(topics, out / TOPICS, **options)
+        pq.write_table(topics, out / TOPICS, compression="zstd")
         below = pa.concat_tables([layout.keywords(), layout.entities()])
-        pq.write_table(below, out / BELOW, **options)
+        pq.write_table(below, out / BELOW, compression="zstd")
         return {
             "nodes": len(topics) + len(below),
             "communities": len(graph.community_ids),

@@ -26,7 +26,6 @@ from srrag.core.schema import EDGES, ENTITIES
 from srrag.core.step import ParallelMap
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.graph.grouping import group_ends, group_links
-from srrag.graph.tables import coding
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit
 from srrag.storage.read_live import read_live
@@ -163,8 +162,7 @@ def write_rows(path: Path, tables: Iterable[pa.Table], name: str) -> int:
     """Write sorted tables as one file with row groups of equal size; returns the number of rows."""
     side, written = SIDES[name], 0
     held = side.rows.empty_table()
-    options = {**coding(side.rows, [side.key, "name"]), "write_statistics": [side.key]}
-    with pq.ParquetWriter(path, side.rows, **options) as writer:
+    with pq.ParquetWriter(path, side.rows, compression="zstd") as writer:
         for table in tables:
             held = pa.concat_tables([held, table]) if len(held) else table
             written += len(table)
