@@ -288,18 +288,6 @@ COMMUNITIES = non_null(
 # The knowledge tree (§4.3 of sr-rag): level 4 communities, 3 keywords, 2 entities and relations,
 # 1 attributes. `ref_id` is the community, entity or edge of the node, `rank` its place
 # among its siblings from 0, `model` who wrote `text` ("" for nobody).
-TREE = non_null(
-    ("node_id", _STRING),
-    ("level", _INT),
-    ("kind", _STRING),
-    ("parent_id", _STRING),
-    ("ref_id", _STRING),
-    ("rank", _INT),
-    ("name", _STRING),
-    ("text", _STRING),
-    ("model", _STRING),
-)
-
 PICOT = pa.struct([pa.field(name, _STRING) for name in "PICOT"])
 
 QUESTIONS = relation(

@@ -20,7 +20,7 @@ from srrag.export.texts import DIGITS, unique_titles
 from srrag.graph import knowledge_tree
 from srrag.graph.communities import read_communities
 from srrag.graph.partition import read_rows
-from srrag.graph.tree_layout import ROWS
+from srrag.graph.tree_layout import NODE_SCHEMA, TOPIC_SCHEMA
 from srrag.storage.mirror import pull_build
 
 
@@ -41,7 +41,7 @@ def read_topics(tree: Path | None, community_ids: Sequence[str]) -> Topics:
     """Read them from the folder of the tree, if there is one."""
     ids = pa.array(community_ids, pa.string())
     if tree is None:
-        communities = keywords = ROWS.empty_table()
+        communities, keywords = TOPIC_SCHEMA.empty_table(), NODE_SCHEMA.empty_table()
     else:
         communities = knowledge_tree.read_topics(pull_build(tree))
         keywords = knowledge_tree.read_below(tree, ["keyword"])

@@ -38,7 +38,7 @@ _RESULT = [
 
 @dataclass(frozen=True, kw_only=True)
 class BuildKnowledgeTree(IncrementalBuild):
-    """ENTITIES, EDGES and COMMUNITIES → TREE.
+    """ENTITIES, EDGES and COMMUNITIES → the tree: names and summaries of communities, keywords.
 
     The keywords of a community are its √n members with the most internal edges, at most
     `max_keywords`; documents, times, arms and names of more than 60 characters come last. An entity
@@ -46,7 +46,7 @@ class BuildKnowledgeTree(IncrementalBuild):
 
     The engine names and summarises communities of at least `min_members` entities, with one prompt
     of at most `max_chars` of facts, or several rounds for more. The keywords name smaller
-    communities and those without an answer, whose `model` is empty. The figures report the calls
+    communities and those without an answer, whose `text` is empty. The figures report the calls
     that an engine needs, even if the rules answer. `descriptions.parquet` stores each description
     with a hash of its facts.
     """
@@ -102,7 +102,7 @@ class BuildKnowledgeTree(IncrementalBuild):
         texts = self._describe(facts, layout, at, before)
         found = {key: value for c, key in keys.items() if (value := texts.found[c]) is not None}
         write_descriptions(out / DESCRIPTIONS, found)
-        topics = layout.communities(texts, self.engine.name)
+        topics = layout.communities(texts)
         pq.write_table(topics, out / TOPICS, compression="zstd")
         below = pa.concat_tables([layout.keywords(), layout.entities()])
         pq.write_table(below, out / BELOW, compression="zstd")
@@ -168,16 +168,13 @@ def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
 
 
 def read_topics(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read the communities of a tree, the largest first: stored rows of TREE."""
+    """Read the communities of a tree, the largest first: `ref_id`, `name` and `text`."""
     return pq.read_table(folder / TOPICS, columns=columns)
 
 
 def read_below(
     folder: Path, kinds: Sequence[str], columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Read the stored rows of some kinds of nodes below the communities, in no order of parents.
-
-    The nodes of one parent and kind are in their order.
-    """
+    """Read the nodes of some kinds below the communities; keywords are in their order."""
     filters = [("kind", "in", list(kinds))]
     return pq.read_table(folder / BELOW, columns=columns, filters=filters, partitioning=None)

@@ -1,20 +1,23 @@
-"""The layout of the knowledge tree: the parent and place of every node, as rows of TREE."""
+"""The layout of the knowledge tree: the parent of every node."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.schema import TREE
+from srrag.core.schema import non_null
 from srrag.graph.facts import LOCAL_TYPES
 from srrag.graph.tree_graph import TreeGraph
 from srrag.llm.describe import Described
 
+TOPIC_SCHEMA = non_null(*((name, pa.string()) for name in ("ref_id", "name", "text")))
+NODE_SCHEMA = non_null(
+    *((name, pa.string()) for name in ("kind", "parent_id", "ref_id", "name", "community_id"))
+)
 _MAX_HOPS = 4
 
 
@@ -62,14 +65,11 @@ def nearest_keyword(
 
 Ints = npt.NDArray[np.int64]
 
-_LEVELS = {"community": 4, "keyword": 3, "entity": 2}
-ROWS = pa.schema([*TREE.remove(0), pa.field("community_id", pa.string(), nullable=False)])
-"""TREE as it is stored: with the community of each node, and without `node_id`, which follows."""
 _MAX_KEYWORD_CHARS = 60
 
 
 class Layout:
-    """The parent and place of every node of the tree, computed on arrays."""
+    """The parent of every node of the tree, computed on arrays."""
 
     def __init__(self, graph: TreeGraph, max_keywords: int) -> None:
         """Choose the keywords and assign one of them to every entity."""
@@ -82,8 +82,7 @@ class Layout:
         long = np.asarray(pc.utf8_length(graph.names)) > _MAX_KEYWORD_CHARS
         late = long | np.asarray(pc.is_in(graph.types, value_set=pa.array(LOCAL_TYPES)))
         ranks = (-graph.mentions, -degree, late, graph.is_document, ~graph.core)
-        self.order = np.lexsort(ranks)
-        place = places(graph.label, self.order)
+        place = places(graph.label, np.lexsort(ranks))
         able = graph.core & ~graph.is_document
         count = np.bincount(graph.label[able], minlength=len(graph.community_ids))
         quota = np.clip(np.ceil(np.sqrt(count)), 1, max_keywords).astype(np.int64)
@@ -105,75 +104,39 @@ class Layout:
         names: list[str] = self.graph.told.take(pa.array(self._rows)).to_pylist()
         return names
 
-    def communities(self, texts: Described, model: str) -> pa.Table:
-        """Build the top level, largest first: names and summaries as given, else the keywords."""
+    def communities(self, texts: Described) -> pa.Table:
+        """The communities, largest first: names and summaries as given, else the keywords."""
         graph = self.graph
         sizes = np.bincount(graph.label[graph.core], minlength=len(graph.community_ids))
         order = np.argsort(-sizes, kind="stable")
-        found = [texts.found[number] for number in order.tolist()]
-        named = [
-            ", ".join(self.keyword_names(number)) if text is None else text.name
-            for number, text in zip(order.tolist(), found, strict=True)
+        rows = [
+            (text.name, text.summary)
+            if (text := texts.found[number])
+            else (", ".join(self.keyword_names(number)), "")
+            for number in order.tolist()
         ]
-        return self._table(
-            "community", graph.community_ids.take(pa.array(order)), _repeat("", len(order)),
-            np.arange(len(order)), pa.array(named, pa.string()),
-            order,
-            pa.array([text.summary if text else "" for text in found], pa.string()),
-            pa.array([model if text else "" for text in found], pa.string()),
-        )  # fmt: skip
+        names, summaries = zip(*rows, strict=True) if rows else ((), ())
+        ids = graph.community_ids.take(pa.array(order))
+        return pa.table([ids, names, summaries], schema=TOPIC_SCHEMA)
 
     def keywords(self) -> pa.Table:
-        """Build the keyword level: the most central members."""
-        graph, rows = self.graph, self._rows
-        parents = _prefixed(4, graph.community_ids.take(pa.array(graph.label[rows])))
-        ids, names = (column.take(pa.array(rows)) for column in (graph.ids, graph.names))
-        return self._table("keyword", ids, parents, self.keyword[rows], names, graph.label[rows])
+        """The keywords of each community, the most central first."""
+        communities = self.graph.community_ids.take(pa.array(self.graph.label[self._rows]))
+        return self._nodes("keyword", self._rows, "4", communities)
 
     def entities(self) -> pa.Table:
-        """Build the entities: all members except attributes, each under its keyword."""
-        central = np.empty(len(self.order), np.int64)
-        central[self.order] = np.arange(len(self.order))
+        """All members but attributes, each under its keyword."""
         rows = np.flatnonzero(self.graph.core)
-        rows = rows[np.lexsort((central[rows], self.parent[rows]))]
-        place = places(self.parent[rows], np.arange(len(rows)))
-        parents = _prefixed(3, self.graph.ids.take(pa.array(self.parent[rows])))
-        ids, names = (column.take(pa.array(rows)) for column in (self.graph.ids, self.graph.names))
-        return self._table("entity", ids, parents, place, names, self.graph.label[rows])
+        return self._nodes("entity", rows, "3", self.graph.ids.take(pa.array(self.parent[rows])))
 
-    def _table(
-        self,
-        kind: str,
-        refs: Any,
-        parents: Any,
-        place: Ints,
-        names: Any,
-        communities: Ints,
-        texts: Any = None,
-        models: Any = None,
-    ) -> pa.Table:
-        """Build the rows of one kind, sorted by parent and place."""
-        empty = _repeat("", len(refs))
-        return pa.table(
-            {
-                "level": pa.array(np.full(len(refs), _LEVELS[kind], np.int32)),
-                "kind": _repeat(kind, len(refs)),
-                "parent_id": parents,
-                "ref_id": refs,
-                "rank": pa.array(place.astype(np.int32)),
-                "name": names,
-                "text": empty if texts is None else texts,
-                "model": empty if models is None else models,
-                "community_id": self.graph.community_ids.take(pa.array(communities)),
-            },
-            schema=ROWS,
-        )
-
-
-def _prefixed(level: int, ids: pa.Array) -> pa.Array:
-    """Return the ids of tree nodes: the level and the id of the node's content."""
-    return pc.binary_join_element_wise(pa.scalar(str(level)), ids, ":")
-
-
-def _repeat(text: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), rows)
+    def _nodes(self, kind: str, rows: Ints, level: str, parents: pa.Array) -> pa.Table:
+        """Nodes of one kind; a parent's id stands behind its level, 4 for communities."""
+        graph = self.graph
+        columns = [
+            pa.repeat(pa.scalar(kind), len(rows)),
+            pc.binary_join_element_wise(level, parents, ":"),
+            graph.ids.take(pa.array(rows)),
+            graph.names.take(pa.array(rows)),
+            graph.community_ids.take(pa.array(graph.label[rows])),
+        ]
+        return pa.table(columns, schema=NODE_SCHEMA)

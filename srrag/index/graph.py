@@ -118,7 +118,7 @@ TOPICS = "topics"
 
 @dataclass(frozen=True, kw_only=True)
 class BuildGraphIndex(IncrementalBuild):
-    """ENTITIES, EDGES, vectors of names, COMMUNITIES, TREE and windows → the graph channel's index.
+    """ENTITIES, EDGES, names, COMMUNITIES, the tree and windows → the graph channel's index.
 
     Nodes are the entities with a row among the names; a search reaches an attribute through its
     entity. Walks connect the windows of one paper (equal `pmid`, or one document). An update

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.core.ids import content_id
@@ -26,7 +25,7 @@ from srrag.export.graph import Graph, open_graph
 from srrag.export.texts import Texts, open_texts
 from srrag.graph.knowledge_tree import BELOW
 from srrag.graph.knowledge_tree import TOPICS as TOPICS_FILE
-from srrag.graph.tree_layout import ROWS
+from srrag.graph.tree_layout import NODE_SCHEMA, TOPIC_SCHEMA
 from srrag.index.units import BuildUnits
 
 QUOTED = 'a "quoted", name; with\na line break \\'
@@ -109,10 +108,9 @@ def write(folder: Path) -> Written:
     pq.write_table(_entities(), artifacts["entities"] / "entities.parquet")
     pq.write_table(_edges(), artifacts["entities"] / "edges.parquet")
     pq.write_table(_communities(), artifacts["communities"] / "communities.parquet")
-    tree = _tree()
-    is_topic = pc.equal(tree["level"], 4)
-    pq.write_table(tree.filter(is_topic), artifacts["tree"] / TOPICS_FILE)
-    pq.write_table(tree.filter(pc.invert(is_topic)), artifacts["tree"] / BELOW)
+    topics, below = _tree()
+    pq.write_table(topics, artifacts["tree"] / TOPICS_FILE)
+    pq.write_table(below, artifacts["tree"] / BELOW)
     return Written(artifacts, parts)
 
 
@@ -152,21 +150,18 @@ def _communities() -> pa.Table:
     return pa.Table.from_pylist(rows, schema=COMMUNITIES)
 
 
-def _tree() -> pa.Table:
-    topics = [
-        {"community_id": key(group), "level": 4, "kind": "community", "parent_id": "",
-         "ref_id": key(group), "rank": n, "name": name, "text": text, "model": "rules"}
-        for n, (group, (name, text)) in enumerate(TOPICS.items())
-    ]  # fmt: skip
+def _tree() -> tuple[pa.Table, pa.Table]:
+    topics = [{"ref_id": key(g), "name": name, "text": text} for g, (name, text) in TOPICS.items()]
     keywords = [
-        {"community_id": key(group), "level": 3, "kind": "keyword",
-         "parent_id": f"4:{key(group)}", "ref_id": key(node), "rank": 0, "name": NODES[node][0],
-         "text": "", "model": ""}
+        {"kind": "keyword", "parent_id": f"4:{key(group)}", "ref_id": key(node),
+         "name": NODES[node][0], "community_id": key(group)}
         for node, group in KEYWORDS.items()
     ]  # fmt: skip
-    entity = {**keywords[0], "level": 2, "kind": "entity",
-              "ref_id": key("guide")}  # fmt: skip
-    return pa.Table.from_pylist([*topics, *keywords, entity], schema=ROWS)
+    entity = {**keywords[0], "kind": "entity", "ref_id": key("guide")}
+    return (
+        pa.Table.from_pylist(topics, schema=TOPIC_SCHEMA),
+        pa.Table.from_pylist([*keywords, entity], schema=NODE_SCHEMA),
+    )
 
 
 def _table(folder: Path, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> Path:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, TREE, empty_value
+from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, empty_value
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.knowledge_tree import BELOW, BuildKnowledgeTree, read_results, read_topics
 from srrag.graph.tree_graph import TreeGraph
@@ -27,18 +26,14 @@ def tree(folder: Path, place: Place | None = None, **fields: Any) -> tuple[list[
     (folder / "tree").mkdir()
     job = BuildKnowledgeTree(**fields)
     figures = job.build(paths, folder / "tree", place or Place())
-    table = read_tree(folder / "tree")
-    assert table.schema.equals(TREE)
-    return table.to_pylist(), dict(figures)
+    return read_tree(folder / "tree"), dict(figures)
 
 
-def read_tree(folder: Path) -> pa.Table:
-    """A whole tree: TREE, level by level, by parent and place."""
-    order = [("level", "descending"), ("kind", "ascending"), ("parent_id", "ascending")]
-    rows = pa.concat_tables([read_topics(folder), pq.read_table(folder / BELOW)])
-    rows = rows.sort_by([*order, ("rank", "ascending")])
-    ids = [f"{row['level']}:{row['ref_id']}" for row in rows.to_pylist()]
-    return rows.append_column("node_id", pa.array(ids)).select(TREE.names).cast(TREE)
+def read_tree(folder: Path) -> list[Row]:
+    """The communities, then the nodes below them by kind and id."""
+    communities = read_topics(folder).to_pylist()
+    below = pq.read_table(folder / BELOW).sort_by([("kind", "ascending"), ("ref_id", "ascending")])
+    return [{"kind": "community", **row} for row in communities] + below.to_pylist()
 
 
 def of(rows: list[Row], kind: str) -> dict[str, Row]:
@@ -47,17 +42,11 @@ def of(rows: list[Row], kind: str) -> dict[str, Row]:
 
 def test_the_levels_form_a_tree(tmp_path: Path) -> None:
     rows, figures = tree(tmp_path)
-    levels = {row["node_id"]: row["level"] for row in rows}
-    assert len(levels) == len(rows) == figures["nodes"]
-    for row in rows:
-        if row["level"] == 4:
-            assert row["parent_id"] == ""
-        else:
-            assert levels[row["parent_id"]] == row["level"] + 1
-    siblings = Counter((row["parent_id"], row["kind"]) for row in rows)
-    for key, count in siblings.items():
-        ranks = [row["rank"] for row in rows if (row["parent_id"], row["kind"]) == key]
-        assert ranks == [*range(count)]
+    assert len(rows) == figures["nodes"]
+    for level, kind, parents in ((4, "keyword", "community"), (3, "entity", "keyword")):
+        found = {f"{level}:{name}" for name in of(rows, parents)}
+        assert {row["parent_id"] for row in of(rows, kind).values()} <= found
+    assert {row["community_id"] for row in of(rows, "entity").values()} == {*of(rows, "community")}
 
 
 def test_every_entity_has_its_one_place(tmp_path: Path) -> None:
@@ -80,9 +69,8 @@ def test_keywords_are_the_central_members_and_no_studies(tmp_path: Path) -> None
 def test_large_communities_are_described_small_ones_bear_their_keywords(tmp_path: Path) -> None:
     rows, figures = tree(tmp_path)
     large, small = (of(rows, "community")[name] for name in ("ankles", "knees"))
-    assert large["model"] == "rules"
     assert "taping treats ankle sprains." in large["text"]
-    assert (small["name"], small["text"], small["model"]) == ("pain, knee pain", "", "")
+    assert (small["name"], small["text"]) == ("pain, knee pain", "")
     assert (figures["calls"], figures["unanswered"]) == (1, 0)
     assert tree(tmp_path / "all", min_members=1)[1]["calls"] == 1, "no fact, no call"
 
@@ -118,7 +106,6 @@ def test_an_engine_names_and_summarises(tmp_path: Path) -> None:
     rows, _ = tree(tmp_path, place, engine=Named())
     large = of(rows, "community")["ankles"]
     assert (large["name"], large["text"]) == ("Taping", "Tape is used for sprains.")
-    assert large["model"] == "a model"
     (prompt,) = client.asked
     assert '"taping treats ankle sprains [study 1' in prompt.user
     assert '"taping: dose 3 weeks [study 1' in prompt.user
@@ -130,7 +117,7 @@ def test_a_community_without_an_answer_is_named_by_its_keywords_and_says_so(
     client = Answering("{}")
     rows, figures = tree(tmp_path, Place(clients={Named(): client}), engine=Named())
     large = of(rows, "community")["ankles"]
-    assert (large["text"], large["model"]) == ("", "")
+    assert large["text"] == ""
     assert figures["unanswered"] == 1
     assert len(client.asked) == 2, "asked once more"
 
@@ -148,7 +135,7 @@ def test_the_tree_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
         pq.write_table(table.take([*range(table.num_rows)][::-1]), path)
     (tmp_path / "tree").mkdir()
     BuildKnowledgeTree().build(paths, tmp_path / "tree", Place())
-    assert read_tree(tmp_path / "tree").to_pylist() == first
+    assert read_tree(tmp_path / "tree") == first
 
 
 @pytest.mark.parametrize("name", ["max_keywords", "min_members", "max_chars"])
@@ -188,7 +175,7 @@ def test_an_update_is_the_tree_of_a_build_and_asks_for_what_changed_alone(tmp_pa
     place = Place(clients={Named(): client})
 
     def written(out: Path) -> tuple[list[Row], bytes]:
-        return read_tree(out).to_pylist(), (out / "descriptions.parquet").read_bytes()
+        return read_tree(out), (out / "descriptions.parquet").read_bytes()
 
     reverse_edge(paths)
     assert job.build(paths, outs[0], place)["calls"] == 2
