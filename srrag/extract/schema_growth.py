@@ -1,22 +1,166 @@
-"""Propose a new version of the extraction schema; the old one stays (SR-RAG Eq. 12)."""
+"""Propose a new version of the extraction schema; the old one stays (SR-RAG Eq. 12).
+
+A refused fact names the types, relation or attribute that it needs, with the extractor's
+confidence. Each window votes once for an element, with its highest confidence. An element is
+accepted if enough windows vote and the mean vote reaches the threshold μ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from srrag.core.ontology import Ontology
+from srrag.core.ontology import ANY, DOCUMENT, Ontology
 from srrag.core.spec import spec
 from srrag.core.step import Build, Place
-from srrag.extract.proposals import Element, ProposalSupport, Row, Verdict, collect, grown, judge
 from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
+
+MAX_NAME_WORDS = 5
+NUM_EXAMPLES = 3
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+Row = Mapping[str, Any]
+Verdict = Literal["accepted", "few_windows", "below_threshold", "unknown_end"]
+
+
+class Element(NamedTuple):
+    """An entity type, a relation with the types of its ends, or an attribute of a type (head)."""
+
+    kind: Literal["entity", "relation", "attribute"]
+    name: str
+    head_type: str = ""
+    tail_type: str = ""
+
+
+@dataclass
+class ProposalSupport:
+    """The windows and documents that propose an element, with example quotes."""
+
+    votes: dict[str, float] = field(default_factory=dict)
+    documents: set[str] = field(default_factory=set)
+    examples: list[tuple[float, str, str, str]] = field(default_factory=list)
+    """Up to NUM_EXAMPLES tuples of negative confidence, window, document and quote."""
+
+    @property
+    def confidence(self) -> float:
+        """Mean vote; exact summation makes it independent of the order."""
+        return math.fsum(self.votes.values()) / len(self.votes)
+
+    def add(self, row: Row) -> None:
+        """Count a fact."""
+        unit, confidence = row["unit_id"], row["confidence"]
+        self.votes[unit] = max(self.votes.get(unit, 0.0), confidence)
+        self.documents.add(row["doc_id"])
+        self.examples.append((-confidence, unit, row["doc_id"], row["quote"]))
+        self.examples = sorted(set(self.examples))[:NUM_EXAMPLES]
+
+
+def type_name(name: str) -> str:
+    """Normalise the name of a type: `age group` → AgeGroup; "" for an invalid name."""
+    return "".join(word.capitalize() for word in _words(name))
+
+
+def term_name(name: str) -> str:
+    """Normalise the name of a relation or attribute: `hasAgeGroup` → has_age_group."""
+    return "_".join(_words(name))
+
+
+def _words(name: str) -> list[str]:
+    """Return lower-case words; none for an invalid name, since names enter later prompts."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    letters = sum(map(len, words))
+    plain = len(re.sub(r"[\s_-]", "", name)) == letters and name.isascii()
+    named = bool(words) and not words[0].isdigit() and len(words) <= MAX_NAME_WORDS
+    return words if plain and named else []
+
+
+def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
+    """Yield the elements that a refused fact needs and the schema lacks; none for bad names."""
+    known = {type_name(kind): kind for kind in (*ontology.entities, DOCUMENT)}
+    attribute = row["kind"] == "attribute"
+    head = known.get(type_name(row["head_type"]), type_name(row["head_type"]))
+    term = term_name(row["tail_type"] if attribute else row["relation"])
+    tail = "" if attribute else known.get(type_name(row["tail_type"]), type_name(row["tail_type"]))
+    if not (head and term and (tail or attribute)):
+        return
+    new = sorted({head, tail} - {*known.values(), ""})
+    yield from (Element("entity", name) for name in new)
+    if attribute:
+        owners = {term_name(name): on for name, on in ontology.attributes.items()}.get(term, [])
+        if head not in owners and ANY not in owners:
+            yield Element("attribute", term, head)
+    elif new or term not in map(term_name, ontology.relations):
+        yield Element("relation", term, head, tail)
+
+
+def collect(rows: Iterable[Row], ontology: Ontology) -> dict[Element, ProposalSupport]:
+    """Return the support of each element that the schema lacks, sorted by element."""
+    found: dict[Element, ProposalSupport] = defaultdict(ProposalSupport)
+    for row in rows:
+        for element in missing(row, ontology):
+            found[element].add(row)
+    return dict(sorted(found.items()))
+
+
+def judge(
+    found: Mapping[Element, ProposalSupport],
+    ontology: Ontology,
+    *,
+    threshold: float,
+    min_windows: int,
+) -> dict[Element, Verdict]:
+    """Accept elements that enough windows propose with a mean confidence of at least μ (Eq. 12).
+
+    A relation or attribute also needs its end types in the schema or among the accepted ones.
+    """
+    verdicts: dict[Element, Verdict] = {}
+    for element, support in found.items():
+        if len(support.votes) < min_windows:
+            verdicts[element] = "few_windows"
+        elif support.confidence < threshold:
+            verdicts[element] = "below_threshold"
+        else:
+            verdicts[element] = "accepted"
+    types = {*ontology.entities, DOCUMENT, ""}
+    types |= {e.name for e, v in verdicts.items() if e.kind == "entity" and v == "accepted"}
+    for element, verdict in verdicts.items():
+        if verdict == "accepted" and not {element.head_type, element.tail_type} <= types:
+            verdicts[element] = "unknown_end"
+    return verdicts
+
+
+def grown(ontology: Ontology, accepted: Iterable[Element]) -> Ontology:
+    """Return the schema with the accepted elements appended; the given schema is unchanged."""
+    entities = list(ontology.entities)
+    relations = {
+        name: {side: list(kinds) for side, kinds in ends.items()}
+        for name, ends in ontology.relations.items()
+    }
+    attributes = {name: list(owners) for name, owners in ontology.attributes.items()}
+    spelled = {term_name(name): name for name in (*relations, *attributes)}
+    for element in sorted(accepted):
+        name = spelled.get(element.name, element.name)
+        if element.kind == "entity":
+            entities.append(element.name)
+        elif element.kind == "attribute":
+            attributes.setdefault(name, []).append(element.head_type)
+        else:
+            ends = relations.setdefault(name, {"head": [], "tail": []})
+            for side, kind in (("head", element.head_type), ("tail", element.tail_type)):
+                if kind not in ends[side]:
+                    ends[side].append(kind)
+    return replace(ontology, entities=entities, relations=relations, attributes=attributes)
+
 
 REASONS = ("proposed", "unknown_type", "unknown_relation")
 """Reject reasons that show gaps in the schema: proposals, and facts outside the schema."""

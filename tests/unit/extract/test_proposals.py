@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.core.ontology import Ontology
-from srrag.extract.proposals import Element, collect, grown, judge, missing, term_name, type_name
+from srrag.extract.schema_growth import (
+    Element,
+    collect,
+    grown,
+    judge,
+    missing,
+    term_name,
+    type_name,
+)
 
 ONTOLOGY = Ontology(
     entities=["Population", "Outcome"],
