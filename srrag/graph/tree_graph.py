@@ -212,20 +212,14 @@ class TreeGraph:
 
 
 def _counted(path: Path, columns: list[str], field: str = "char_start") -> pa.Table:
-    """Read these columns and one field of the mentions; `count` is how many there are."""
+    """Read these columns; `count` is how many mentions there are, `doc_id`, if asked, of whom."""
     table = read_rows(path, [*columns, f"mentions.list.element.{field}"])
     mentions = table["mentions"].combine_chunks()
-    values = pc.struct_field(mentions.flatten(), field)
-    lists = pa.ListArray.from_arrays(_offsets(mentions), values)
-    counts = pc.list_value_length(mentions)
-    table = table.select(columns).append_column("count", counts)
-    return table.append_column(field, lists) if field == "doc_id" else table
-
-
-def _offsets(lists: pa.ListArray) -> pa.Array:
-    """The offsets of lists in their flattened values."""
-    lengths = np.asarray(pc.list_value_length(lists)).astype(np.int32)
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    table = table.select(columns).append_column("count", pc.list_value_length(mentions))
+    if field != "doc_id":
+        return table
+    stated = pc.struct_field(mentions.values, field)
+    return table.append_column(field, pa.ListArray.from_arrays(mentions.offsets, stated))
 
 
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:
