@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.core.ids import content_id
-from srrag.core.spec import place_field
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.tree_graph import TreeGraph
@@ -28,6 +27,7 @@ from srrag.storage.mirror import opened
 
 TOPICS = "topics.parquet"
 BELOW = "tree.parquet"
+MAX_KEYWORDS, MAX_CHARS, BATCH_COMMUNITIES = 8, 12_000, 256
 MAX_RESULTS = 2
 """Results that one study tells of an outcome, such as those at two times."""
 _RESULT = [
@@ -41,11 +41,11 @@ class BuildKnowledgeTree(IncrementalBuild):
     """ENTITIES, EDGES and COMMUNITIES → the tree: names and summaries of communities, keywords.
 
     The keywords of a community are its √n members with the most internal edges, at most
-    `max_keywords`; documents, times, arms and names of more than 60 characters come last. An entity
+    MAX_KEYWORDS; documents, times, arms and names of more than 60 characters come last. An entity
     hangs under its nearest keyword. Relations and attributes, the lower levels, are the edges.
 
     The engine names and summarises communities of at least `min_members` entities, with one prompt
-    of at most `max_chars` of facts, or several rounds for more. The keywords name smaller
+    of at most MAX_CHARS of facts, or several rounds for more. The keywords name smaller
     communities and those without an answer, whose `text` is empty. The figures report the calls
     that an engine needs, even if the rules answer. `descriptions.parquet` stores each description
     with a hash of its facts.
@@ -58,18 +58,14 @@ class BuildKnowledgeTree(IncrementalBuild):
     """The stage of FINDINGS, whose results a model reads beside the facts; "" for none."""
     communities: str = "communities"
     units: str = "units"
-    max_keywords: int = 8
     min_members: int = 3
-    max_chars: int = 12_000
     engine: Engine = field(default_factory=Rules)
     again: int = 1
-    batch_communities: int = place_field(256)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that exclude everything."""
-        for name, least in (("max_keywords", 1), ("min_members", 1), ("max_chars", 2_000)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}: it has to be {least} or more")
+        """Raise ValueError for a bound that means nothing."""
+        if self.min_members < 1:
+            raise ValueError(f"min_members is {self.min_members}: it has to be 1 or more")
 
     def identity(self) -> dict[str, Any]:
         """The sha256 of the prompt file."""
@@ -91,7 +87,7 @@ class BuildKnowledgeTree(IncrementalBuild):
             inputs[name] for name in (self.entities, self.communities, self.units)
         )
         graph = TreeGraph.read(folder, groups, units)
-        layout = Layout(graph, self.max_keywords)
+        layout = Layout(graph, MAX_KEYWORDS)
         # The rules' summary quotes facts, a model tells what which study found.
         facts: Callable[[int], list[str]] = graph.facts
         if not isinstance(self.engine, Rules):
@@ -135,11 +131,11 @@ class BuildKnowledgeTree(IncrementalBuild):
         for number, value in known.items():
             total.found[number] = value
         chosen = [number for number, value in known.items() if value is None]
-        for start in range(0, len(chosen), self.batch_communities):
-            batch = chosen[start : start + self.batch_communities]
+        for start in range(0, len(chosen), BATCH_COMMUNITIES):
+            batch = chosen[start : start + BATCH_COMMUNITIES]
             topics = [Topic(layout.keyword_names(c), facts(c)) for c in batch]
             told = [number for number, topic in enumerate(topics) if topic.facts]
-            part = describe([topics[number] for number in told], answer, self.max_chars)
+            part = describe([topics[number] for number in told], answer, MAX_CHARS)
             for number, value in zip(told, part.found, strict=True):
                 total.found[batch[number]] = value
             total.calls += part.calls
