@@ -6,9 +6,14 @@ GRAPHS ?= ../shared/bench/gen_graph.py
 CORES  ?= 2
 SEED   ?= 1
 
-# Modules over the cores, what starts Ray in one of them; the order is drawn from SEED.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --no-loadscope-reorder \
-          --randomly-seed=$(SEED)
+# Each test process and each Ray worker imports the sources: they are compiled once for all.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Modules over CORES processes, what starts a Ray in two of them; the order is drawn from SEED.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadgroup --no-loadscope-reorder \
+          --randomly-seed=$(SEED) -n
+# Where Rays are started, a process more than cores: a test waits for processes of its own.
+MORE   := $(shell expr $(CORES) + 1)
 
 .PHONY: venv demo docs pictures wheel release audit check test test-fast test-all test-rounds test-vllm test-llm bench check-mutants clean
 
@@ -63,17 +68,17 @@ check: venv
 
 # While you work: no Ray, no browser, nothing slow.
 test-fast: venv
-	$(PYTEST) -m "not ray and not slow and not rounds" tests/unit tests/contract tests/golden \
+	$(PYTEST) $(CORES) -m "not ray and not slow and not rounds" tests/unit tests/contract tests/golden \
 	  tests/e2e/test_first.py
 
 # Before you push: everything but vLLM.
 test: venv
-	$(PYTEST) -m "not rounds" --durations=10 --ignore=tests/vllm --ignore=tests/llm
+	$(PYTEST) $(MORE) -m "not rounds" --durations=10 --ignore=tests/vllm --ignore=tests/llm
 
 # Random moments, an order drawn anew: its seed is in the first lines.
 test-rounds: SEED := $(shell date +%s)
 test-rounds: venv
-	$(PYTEST) --durations=10 --ignore=tests/vllm --ignore=tests/llm
+	$(PYTEST) $(MORE) --durations=10 --ignore=tests/vllm --ignore=tests/llm
 
 test-all: test-rounds test-vllm
 

@@ -19,7 +19,7 @@ _POLL_S = 1.0
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
-    """Serve until interrupted, or for `stop_after_s`."""
+    """Serve until interrupted."""
     settings = settings_of(config)
     from srrag.serve.ray.deployments import Cluster, served
     from srrag.serve.ray.health import Health
@@ -37,9 +37,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
             # Not by `say`, which would name the store: a log stays on its node.
             print(f"log: {settings.log or 'in the folder of Ray'}", file=sys.stderr, flush=True)
             health = Health(cluster.start_s)
-            until = up + (config["stop_after_s"] or float("inf"))
             try:
-                while time.monotonic() < until:
+                while True:
                     if reason := health.failed():
                         raise RuntimeError(reason)
                     time.sleep(_POLL_S)

@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pyarrow as pa
 import ray
 from ray import serve
 
@@ -43,16 +42,15 @@ from perf.autoscaling_plot import draw
 from perf.ticker import every
 from srrag.config.compose import configure
 from srrag.core.spec import place_field
-from srrag.core.step import Function, Place, Step, StepWrapper
 from srrag.engine.base import Model
 from srrag.engine.vllm.engine import VllmEngine
 from srrag.lab.measure.references import read_gold, resource_path
-from srrag.rerank.maxsim import RerankMaxSim
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, prepare, served
 from srrag.serve.ray.health import NAME
 from srrag.serve.settings import Deployment, ServeSettings
 from tests.unit.serve.serving import CitingModel, CitingSession, citing
+from tests.unit.serve.serving import paced as slowed
 
 PORT = 8158
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
@@ -61,24 +59,6 @@ NODES = "nodes"
 _TIMEOUT_S = 120.0
 _IDLE_S = 180.0
 """Seconds in which idle replicas have to go."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PacedRanking(StepWrapper):
-    """A ranking step whose batch takes `pause_s` longer than it takes the processor."""
-
-    pause_s: float = place_field(0.1)
-
-    def open(self, at: Place) -> Function:
-        """Open the step."""
-        function = self.step.open(at)
-
-        def run(batch: pa.Table) -> pa.Table:
-            out = function(batch)
-            time.sleep(self.pause_s)
-            return out
-
-        return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,13 +202,7 @@ def paced(root: Path, folder: str, given: argparse.Namespace) -> ServeSettings:
                  f"log={folder}/log.jsonl", *given.overrides]  # fmt: skip
     command = shlex.join(["srrag", "serve", *overrides])
     told = settings_of({**configure("serve", overrides), "command": command})
-    pipeline = citing(told, engine_of(given))
-
-    def slow(step: Step) -> Step:
-        is_ranking = isinstance(step, RerankMaxSim)
-        return PacedRanking(step=step, pause_s=given.ranking_s) if is_ranking else step
-
-    pipeline = replace(pipeline, rank=tuple(map(slow, pipeline.rank)))
+    pipeline = slowed(citing(told, engine_of(given)), given.ranking_s)
     ranker = Deployment(
         steps=("PacedRanking",), cpus=0.1, max_tables=1, max_replicas=given.most,
         min_replicas=given.least,

@@ -9,6 +9,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# Else each Ray begins with a worker for every logical CPU, which tests have more of than cores.
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # Ray Train looks every two seconds whether a worker has reported, and each report waits for it.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
 
@@ -29,8 +32,8 @@ SHARED = REPOSITORY.parent / "shared" / "data"
 SEED = 1
 """Of the order and of what tests draw, unless --randomly-seed says another."""
 
-RAY = "ray"
-"""The group of all that starts a Ray: one process runs them, so that there is one Ray at a time."""
+RAY, NODES = "ray", "nodes"
+"""The groups of what shares a Ray, and of what starts its own: a process each runs them."""
 
 RAY_CEILING = (
     300,
@@ -76,8 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     A wrapper, since xdist reads the groups, and pytest-randomly draws the order, in this hook too.
     """
     for item in items:
-        group = RAY if starts_ray(item) else item.path.relative_to(REPOSITORY).as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
         _set_ceiling(item)
     yield
     items.sort(key=_weight)
@@ -98,20 +100,36 @@ def _keep_stories(items: list[pytest.Item]) -> None:
 
 def starts_ray(item: pytest.Item) -> bool:
     """Whether a test is marked so, asks for the cluster, or lies in Ray's folder."""
-    asked: list[str] = getattr(item, "fixturenames", [])
     marked = item.get_closest_marker("ray") is not None
-    return marked or "ray_cluster" in asked or _folder(item) == "ray"
+    return marked or _shares_ray(item) or _folder(item) == "ray"
+
+
+def _group(item: pytest.Item) -> str:
+    """The tests of a module run in one process, but for those that start a Ray."""
+    if not starts_ray(item):
+        return _below(item.path).as_posix()
+    return RAY if _shares_ray(item) else NODES
+
+
+def _shares_ray(item: pytest.Item) -> bool:
+    return "ray_cluster" in getattr(item, "fixturenames", [])
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(REPOSITORY / "tests").parts[0]
+    return _below(item.path).parts[1]
+
+
+@cache
+def _below(path: Path) -> Path:
+    """From the repository on; asked for several times a test, of which there are thousands."""
+    return path.relative_to(REPOSITORY)
 
 
 def _weight(item: pytest.Item) -> tuple[int, int]:
     """The shared cluster's tests, then those with nodes of their own, which end it; the rest."""
     if not starts_ray(item):
         return 2 + WEIGHTS.get(_folder(item), 3), 0
-    return int("ray_cluster" not in getattr(item, "fixturenames", [])), 0
+    return int(not _shares_ray(item)), 0
 
 
 def _set_ceiling(item: pytest.Item) -> None:

@@ -96,6 +96,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     return dict(zip(SYSTEMS, map(json.loads, ran.stdout.splitlines()), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_rest_works_where_the_folder_of_a_system_is_deleted(
     system: str, told: dict[str, list[Any]]

@@ -1,9 +1,9 @@
 """Kill a command before and after each unlink and rename that it makes, and run it again.
 
 Every attempt is a fork of one process that has imported everything and started nothing, on a copy
-of one root. `python -m tests.crash.harness FOLDER COMMAND [EVERY]` prints what was found as JSON.
-With EVERY the command is killed at each so-manieth place. Without, it runs once, and at every place
-its root is copied: what is on disk then is what a kill would leave, since nothing else outlives it.
+of one root: a command runs once, and at its places its root is copied. What is on disk then is what
+a kill would leave, since nothing else outlives it. `python -m tests.crash.harness FOLDER COMMAND …`
+prints what was found as JSON, by command; of COMMAND=EVERY each so-manieth place is tried.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.crash.roots import COMMANDS, make_base
 from tests.crash.scan import state, traces
 
-KILLED = 77
 FORGETS = ("forget", "anew")
 CALLS = ("unlink", "remove", "rename", "replace", "rmdir")
 
@@ -46,23 +45,18 @@ def watch(before: Callable[[], None], after: Callable[[], None]) -> None:
         setattr(os, name, wrapped(name, getattr(os, name)))
 
 
-def strike(place: int) -> None:
-    """Have this process end at a place; they are counted from 0, before and after each call."""
-    seen = iter(range(10**9))
-
-    def at_place() -> None:
-        if next(seen) == place:
-            os._exit(KILLED)
-
-    watch(at_place, at_place)
-
-
 class Keeper:
-    """Copies a folder at each place, as a kill would leave it there; equal neighbours once."""
+    """Copies a folder at each so-manieth place as a kill would leave it; equal neighbours once."""
 
-    def __init__(self, folder: Path, out: Path) -> None:
-        self.folder, self.out = folder, out
+    def __init__(self, folder: Path, out: Path, every: int) -> None:
+        self.folder, self.out, self.every = folder, out, every
         self.places, self.last = 0, ""
+
+    def at_place(self) -> None:
+        if self.places % self.every == self.every // 2:
+            self.keep()
+        self.places += 1
+        (self.out / "places.txt").write_text(str(self.places), "utf-8")
 
     def keep(self) -> None:
         files = sorted(path for path in (self.folder / "root").rglob("*"))
@@ -70,8 +64,6 @@ class Keeper:
         if repr(states) != self.last:
             self.last = repr(states)
             shutil.copytree(self.folder, self.out / f"{self.places:05d}")
-        self.places += 1
-        (self.out / "places.txt").write_text(str(self.places), "utf-8")
 
 
 def _is_there(path: Any, *, dir_fd: int | None = None) -> bool:
@@ -142,19 +134,6 @@ def attempt(folder: Path, command: str) -> dict[str, Any]:
     return dict(json.loads(out.read_text("utf-8")))
 
 
-def killed(base: Path, folder: Path, command: str, place: int) -> bool:
-    """Kill a command at a place, on a copy of the base; whether it came so far."""
-    shutil.copytree(base, folder)
-
-    def run() -> None:
-        strike(place)
-        COMMANDS[command](folder)
-
-    code = forked(run, folder / "log.txt")
-    assert code in (0, KILLED), (folder / "log.txt").read_text()[-3000:]
-    return code == KILLED
-
-
 def made_base(work: Path) -> Path:
     """The root that every attempt starts from; made once."""
     base, log = work / "base", work / "base.txt"
@@ -164,11 +143,8 @@ def made_base(work: Path) -> Path:
     return base
 
 
-def main(work: Path, command: str, every: int = 1, of: int = 1) -> dict[str, Any]:
-    """Try every so-manieth place of a command; returns the figures and what did not hold.
-
-    Where all places are kept, each `of`-th of them is tried.
-    """
+def main(work: Path, command: str, every: int = 1) -> dict[str, Any]:
+    """Try every so-manieth place of a command; returns the figures and what did not hold."""
     started = time.perf_counter()
     base = made_base(work)
     here = work / command
@@ -177,9 +153,8 @@ def main(work: Path, command: str, every: int = 1, of: int = 1) -> dict[str, Any
     shutil.copytree(base, whole)
 
     def undisturbed() -> None:
-        keeper = Keeper(whole, kept)
-        keep = keeper.keep if every == 1 else lambda: None
-        watch(keep, keep)
+        keeper = Keeper(whole, kept, every)
+        watch(keeper.at_place, keeper.at_place)
         COMMANDS[command](whole)
 
     assert forked(undisturbed, log) == 0, log.read_text()[-3000:]
@@ -187,7 +162,7 @@ def main(work: Path, command: str, every: int = 1, of: int = 1) -> dict[str, Any
     expected = json.loads((here / "whole.json").read_text("utf-8"))
     failed: list[dict[str, Any]] = []
     tried = 0
-    for folder in _struck(base, here, command, every, of):
+    for folder in sorted(path for path in kept.iterdir() if path.is_dir()):
         found = attempt(folder, command)
         unequal = _unequal(expected["state"], found.get("state", {}))
         if found.get("traces") or found["problems"] or unequal:
@@ -195,10 +170,9 @@ def main(work: Path, command: str, every: int = 1, of: int = 1) -> dict[str, Any
         else:
             shutil.rmtree(folder)
         tried += 1
-    places = kept / "places.txt"
     return {
         "command": command,
-        "places": int(places.read_text("utf-8")) if places.exists() else None,
+        "places": int((kept / "places.txt").read_text("utf-8")),
         "kills": tried,
         "traces": sum(len(each.get("traces", [])) for each in failed),
         "unequal": sum(bool(each["unequal"]) for each in failed),
@@ -208,20 +182,11 @@ def main(work: Path, command: str, every: int = 1, of: int = 1) -> dict[str, Any
     }
 
 
-def _struck(base: Path, here: Path, command: str, every: int, of: int) -> Iterator[Path]:
-    """Folders as kills leave them: at every place as it was kept, else by kills at some."""
-    if every == 1:
-        yield from sorted(path for path in (here / "kept").iterdir() if path.is_dir())[::of]
-        return
-    place = every // 2
-    while killed(base, folder := here / f"{place:05d}", command, place):
-        yield folder
-        place += every
-
-
 def _unequal(left: dict[str, str], right: dict[str, str]) -> list[str]:
     return sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])), indent=1))
+    asked = {name: int(every or 1) for name, _, every in (a.partition("=") for a in sys.argv[2:])}
+    told = {name: main(Path(sys.argv[1]), name, every) for name, every in asked.items()}
+    print(json.dumps(told, indent=1))

@@ -39,11 +39,11 @@ def words(store: Store, plan_, parts: list[str]) -> list[str]:
     return [word for table in tables for word in table["word"].to_pylist()]
 
 
-def run(root: Path, engine: EchoModel, runner=None, **account: object):
+def run(root: Path, engine: EchoModel, runner=None, workers: int = 1, **account: object):
     store = Store(root)
     store.create()
     parts = number_parts(store, SIZES)
-    plan_ = plan(AskNumbers(engine=engine), batch_rows=50, cpus=0.1, workers=2)
+    plan_ = plan(AskNumbers(engine=engine), batch_rows=50, cpus=0.1, workers=workers)
     at = Place(root=root, account=Account(**account))
     (runner or RayDataRunner()).run(plan_, store, parts, at)
     return store, plan_, parts
@@ -60,7 +60,7 @@ def test_every_prompt_is_answered_and_logged_and_what_the_log_holds_starts_no_en
     started, root = tmp_path / "pids", tmp_path / "root"
     started.mkdir()
     engine = EchoModel(apart=2, pid_folder=str(started))
-    store, plan_, parts = run(root, engine)
+    store, plan_, parts = run(root, engine, workers=2)
     assert words(store, plan_, parts) == expected()
     totals = CompletionLog(root / "completions").totals()
     assert (totals.completions, totals.paid_twice) == (COUNT, 0)
@@ -124,7 +124,7 @@ def test_a_prompt_that_kills_its_engine_costs_itself(ray_cluster: None, tmp_path
 def test_a_spent_budget_is_one_line_and_resumable(ray_cluster: None, tmp_path: Path) -> None:
     engine = EchoModel(concurrency=2)
     with pytest.raises(EngineStopped, match=r"budget\.max_tokens=1600 is spent") as caught:
-        run(tmp_path, engine, max_tokens=1600)
+        run(tmp_path, engine, workers=2, max_tokens=1600)
     assert "\n" not in str(caught.value)
     spent = CompletionLog(tmp_path / "completions").totals()
     assert 0 < spent.completions < COUNT
@@ -166,7 +166,7 @@ def test_prompts_of_all_parts_wait_in_files_and_the_run_goes_on_from_the_answers
     store = Store(tmp_path / "root")
     store.create()
     parts = number_parts(store, SIZES)
-    plan_ = plan(AskNumbers(engine=engine), Spell(), batch_rows=5, cpus=0.1, workers=2)
+    plan_ = plan(AskNumbers(engine=engine), Spell(), batch_rows=5, cpus=0.1)
     plan_.stages[1] = replace(plan_.stages[1], resources=Resources(cpus=0.2))
     at = Place(root=store.root)
     for missing in (COUNT, 20):

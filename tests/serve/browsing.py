@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -17,13 +16,8 @@ from playwright.sync_api import Browser, Page, Route, sync_playwright
 
 from tests.e2e.browser import CHROMIUM
 
-VIEWS: dict[str, tuple[int, int, Literal["light", "dark"]]] = {
-    "desk": (1280, 900, "light"),
-    "dark": (1280, 900, "dark"),
-    "phone": (380, 800, "light"),
-    "phone-dark": (380, 800, "dark"),
-}
-"""Width, height and colours."""
+VIEWS = {"desk": (1280, 900), "phone": (380, 800)}
+"""Width and height."""
 
 
 @contextmanager
@@ -45,9 +39,9 @@ def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) 
 
     With `faults` errors may be logged: a browser does so for every answer from 400 on.
     """
-    width, height, scheme = VIEWS[view]
+    width, height = VIEWS[view]
     context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        viewport={"width": width, "height": height}, color_scheme="light", reduced_motion="reduce"
     )
     page = context.new_page()
     page.set_default_timeout(30_000)
@@ -111,17 +105,34 @@ class Held:
             self.page.evaluate("0")  # takes in what the browser tells meanwhile
 
 
+@contextmanager
+def dark(page: Page) -> Iterator[None]:
+    """A page in dark colours, which its style alone draws."""
+    page.emulate_media(color_scheme="dark")
+    yield
+    page.emulate_media(color_scheme="light")
+
+
 def accessible(page: Page) -> None:
-    """No rule of axe is broken."""
-    found = Axe().run(page).response["violations"]
-    told = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found]
+    """No rule of axe is broken, nor one of its rules on colours when they are dark."""
+    _no_violation(page)
+    with dark(page):
+        _no_violation(page, runOnly=["color-contrast", "link-in-text-block"])
+
+
+def _no_violation(page: Page, **options: list[str]) -> None:
+    found = Axe().run(page, options={"resultTypes": ["violations"], **options})
+    told = [
+        (each["id"], [node["html"][:200] for node in each["nodes"]])
+        for each in found.response["violations"]
+    ]
     assert told == [], told  # said here, as pytest rewrites the asserts of tests alone
 
 
-def picture(page: Page, name: str, folder: Path) -> None:
-    """A screenshot, in place of the one of this name in SRRAG_PICTURES if there is one."""
-    shown = Path(os.environ.get("SRRAG_PICTURES", folder)) / f"{name}.png"
-    path = shown if shown.exists() else folder / shown.name
-    taken = page.screenshot()
-    Image.open(io.BytesIO(taken)).convert("RGB").quantize(256).save(path, optimize=True)
-    assert path.stat().st_size > 5000, "an empty page is smaller"
+def picture(page: Page, name: str) -> None:
+    """Take a picture anew, if there is one of this name in SRRAG_PICTURES (`make pictures`)."""
+    path = Path(os.environ.get("SRRAG_PICTURES", os.devnull)) / f"{name}.png"
+    if path.exists():
+        taken = Image.open(io.BytesIO(page.screenshot()))
+        taken.convert("RGB").quantize(256).save(path, optimize=True)
+        assert path.stat().st_size > 5000, "an empty page is smaller"

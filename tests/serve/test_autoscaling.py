@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,8 @@ import pytest
 
 from perf.autoscaling import Record, drive, states
 from srrag.serve.ray.deployments import Cluster, served
-from tests.unit.serve.serving import CAST, free_port, settings
+from srrag.serve.settings import Deployment
+from tests.unit.serve.serving import CAST, free_port, paced, settings
 
 pytestmark = [
     pytest.mark.ray,
@@ -23,7 +25,9 @@ QUICK = Cluster(
     cpus=0.1, min_replicas=0, max_replicas=2, target_requests=2.0, upscale_delay_s=0.5,
     downscale_delay_s=3.0, look_back_s=2.0, report_s=0.5,
 )  # fmt: skip
-RANKER = "+deployments.ranker={steps:[RerankMaxSim],cpus:0.1,min_replicas:0,max_replicas:2}"
+RANKER = Deployment(steps=("PacedRanking",), cpus=0.1, min_replicas=0, max_replicas=2)
+PAUSE_S = 1.0
+"""Of a question: it keeps a replica busy, and the cores free for those that start."""
 MOST_S = 60.0
 
 
@@ -62,7 +66,9 @@ class Events:
 
 
 def test_replicas_come_and_go_and_no_request_is_lost(ray_cluster: None, sample_root: Path) -> None:
-    told = settings(sample_root, f"port={free_port()}", RANKER)
+    told = settings(sample_root, f"port={free_port()}")
+    pipelines = {told.default: paced(told.pipelines[told.default], PAUSE_S)}
+    told = replace(told, pipelines=pipelines, apart={"ranker": RANKER})
     with served(told, QUICK) as url:
         record, events = Record(), Events()
         events.thread.start()

@@ -18,7 +18,17 @@ from srrag.answer.record import AnswerFinding, AnswerNote, AnswerRecord, AnswerS
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.findings_root import PREVENTS, with_findings
-from tests.serve.browsing import VIEWS, accessible, arrival, chromium, held, picture, settled, visit
+from tests.serve.browsing import (
+    VIEWS,
+    accessible,
+    arrival,
+    chromium,
+    dark,
+    held,
+    picture,
+    settled,
+    visit,
+)
 from tests.unit.serve.serving import CAST, CitingModel, citing, listening, settings
 
 pytestmark = pytest.mark.e2e
@@ -67,11 +77,10 @@ def test_what_is_typed_before_the_page_is_ready_stays(browser: Browser, url: str
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_question_is_answered_and_its_citation_opens_the_evidence(
-    browser: Browser, url: str, tmp_path: Path, view: str
+    browser: Browser, url: str, view: str
 ) -> None:
     with visit(browser, url, view) as page:
         assert page.locator("#pipelines").is_visible()
-        picture(page, f"ask-{view}", tmp_path)
         ask(page, CAST)
         assert page.inner_text("#asked") == CAST and page.title().startswith(CAST)
         assert "ten days" in page.inner_text("#answer p:first-child")
@@ -79,7 +88,10 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
         assert page.locator("#points li").count() >= 1, "what it does not tell"
         row = page.locator("#findings tbody tr:not(#paper-row)").first
         assert "ten days" in row.inner_text()
-        picture(page, f"answer-{view}", tmp_path)
+        picture(page, f"answer-{view}")
+        if view == "desk":
+            with dark(page):
+                picture(page, "answer-dark")
         page.click(".cite")
         paper = page.locator("#paper")
         assert paper.locator(".grade").first.inner_text() == "A"
@@ -91,7 +103,6 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
         box = paper.bounding_box()
         assert box and -5 <= box["y"] < 700, "it is in view"
         assert "shown" in (row.get_attribute("class") or "")
-        picture(page, f"paper-{view}", tmp_path)
         accessible(page)
 
 
@@ -147,7 +158,6 @@ def test_studies_are_put_side_by_side_when_it_is_asked_for(
         assert "≠ another" in fits and "✓ as asked" in fits and "not told" in fits
         assert "Indirectness: concern" in page.inner_text(".domains")
         page.locator("#across").scroll_into_view_if_needed()
-        picture(page, f"across-{view}", tmp_path)
         accessible(page)
 
 
@@ -174,7 +184,6 @@ def test_beside_a_models_answer_stands_what_the_findings_say_without_a_click(
         assert "The answer cites 1 of them." in beside
         assert "The studies do not say the same: they differ in people, frequency" in beside
         assert "Of concern: inconsistency" in beside and "Not judged: risk of bias" in beside
-        picture(page, f"in-short-{view}", tmp_path)
         accessible(page)
         assert page.locator(".comparison").count() == 0
         page.get_by_role("button", name="Study by study").click()
@@ -225,9 +234,7 @@ def test_a_library_without_findings_says_so(browser: Browser, url: str) -> None:
         assert page.is_enabled("#gather")
 
 
-def test_why_the_evidence_is_there_with_the_term_of_its_grade(
-    browser: Browser, url: str, tmp_path: Path
-) -> None:
+def test_why_the_evidence_is_there_with_the_term_of_its_grade(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, CAST)
         page.click(".cite")
@@ -237,13 +244,12 @@ def test_why_the_evidence_is_there_with_the_term_of_its_grade(
         told = paper.locator(".ranks").inner_text()
         assert "by meaning among guidelines" in told and "final #" in told
         assert "Score with its grade (BETR)" in told and "the term of grade" in told
-        picture(page, "why", tmp_path)
         page.click("#steps-taken > summary")
         assert "Evidence chosen" in page.inner_text("#steps")
         accessible(page)
 
 
-def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) -> None:
+def test_an_abstention_says_so_once(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, UNKNOWN)
         assert page.text_content("#answer-title") == "Not enough evidence"
@@ -252,7 +258,6 @@ def test_an_abstention_says_so_once(browser: Browser, url: str, tmp_path: Path) 
         assert page.locator("#notice").is_hidden() and page.locator(".cite").count() == 0
         said = page.inner_text("#answer") + page.inner_text("#missing")
         assert said.count("hiccups") == 1
-        picture(page, "abstention", tmp_path)
 
 
 def test_by_keyboard_alone(browser: Browser, url: str) -> None:
@@ -358,7 +363,7 @@ def read(answer: AnswerRecord) -> dict[str, Any]:
 
 
 def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
-    browser: Browser, url: str, tmp_path: Path
+    browser: Browser, url: str
 ) -> None:
     text = "Seventy adults 𝛂 took part. Pain fell by 2.1 points (p = .03). No harm was seen."
     start = text.index("Pain fell")
@@ -390,12 +395,10 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         assert page.inner_text("#missing") == "Missing: Doses."
         assert page.inner_text("#limited-by").startswith("One small trial.")
         assert page.inner_text("#standing") == "[1]: retracted (PMID 9)."
-        picture(page, "model-lead", tmp_path)
         row = page.locator("#findings tbody tr")
         assert row.count() == 1 and "result" in row.inner_text() and "Retracted" in row.inner_text()
         row.locator("button").click()
         assert page.text_content("#paper .window mark") == text[start:end]
-        picture(page, "model", tmp_path)
         accessible(page)
 
 
@@ -436,9 +439,7 @@ def test_quotes_and_sources_of_a_document_are_shown_as_text(browser: Browser, ur
         assert links.count() == 0, "no link out of another number"
 
 
-def test_an_answer_has_an_address_and_the_way_back_leads_to_it(
-    browser: Browser, url: str, tmp_path: Path
-) -> None:
+def test_an_answer_has_an_address_and_the_way_back_leads_to_it(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, CAST)
         first = page.url
@@ -450,7 +451,6 @@ def test_an_answer_has_an_address_and_the_way_back_leads_to_it(
         page.go_back()
         settled(page)
         assert page.locator("#past button").all_inner_texts() == [ADOLESCENTS, CAST]
-        picture(page, "past", tmp_path)
         page.click("#forget")
         assert page.locator("#asked-before").is_hidden()
         page.goto("about:blank")
@@ -476,15 +476,12 @@ def test_an_answer_is_taken_along_as_text_and_references(browser: Browser, url: 
             assert download.value.path().read_text("utf-8").startswith(begins)
 
 
-def test_a_print_shows_the_answer_and_none_of_its_buttons(
-    browser: Browser, url: str, tmp_path: Path
-) -> None:
+def test_a_print_shows_the_answer_and_none_of_its_buttons(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, CAST)
         page.emulate_media(media="print")
         assert page.locator("#references").is_visible() and page.locator("#answer").is_visible()
         assert page.locator("#ask").is_hidden() and page.locator("#feedback").is_hidden()
-        picture(page, "print", tmp_path)
 
 
 def test_offline_is_said_in_words(browser: Browser, url: str) -> None:
@@ -498,12 +495,11 @@ def test_offline_is_said_in_words(browser: Browser, url: str) -> None:
         expect(page.locator("#offline")).to_be_hidden()
 
 
-def test_examples_are_titles_of_the_library(browser: Browser, url: str, tmp_path: Path) -> None:
+def test_examples_are_titles_of_the_library(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         assert "What do guidelines recommend for" in page.inner_text("#examples")
         assert "guideline" in page.inner_text("#library")
         accessible(page)
-        picture(page, "start", tmp_path)
 
 
 def test_a_question_in_another_language_says_so(browser: Browser, url: str) -> None:
@@ -515,7 +511,7 @@ def test_a_question_in_another_language_says_so(browser: Browser, url: str) -> N
         assert "seems to be in German" in page.inner_text("#notice")
 
 
-def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str, tmp_path: Path) -> None:
+def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, "Does bracing prevent recurrent ankle sprains in athletes?")
         ask(page, "And in adolescents?")
@@ -523,4 +519,3 @@ def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str, tmp_pat
         expect(page.locator("#asked")).to_have_text(read)
         assert "You asked “And in adolescents?”" in page.inner_text("#read-as")
         assert "in+adolescents" in page.url, "the link stands alone"
-        picture(page, "follow-up", tmp_path)

@@ -39,7 +39,7 @@ def listed(page: Page, count: int) -> Locator:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view: str) -> None:
+def test_two_runs_are_compared(browser: Browser, url: str, view: str) -> None:
     with visit(browser, f"{url}runs", view) as page:
         listed(page, 5)
         page.select_option("#run", label="jobs/words")
@@ -55,7 +55,6 @@ def test_two_runs_are_compared(browser: Browser, url: str, tmp_path: Path, view:
         assert sides.locator("h3").all_text_contents() == ["jobs/words", "jobs/both"]
         assert "The two runs differ in" in page.inner_text("#changes")
         accessible(page)
-        picture(page, f"runs-{view}", tmp_path)
         sides.nth(1).locator(".cite").first.click()
         opened = page.locator(".card[open]")
         assert opened.count() == 1 and opened.locator("mark").count()
@@ -92,9 +91,7 @@ COUNT_A = """async () => {
 }"""
 
 
-def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(
-    browser: Browser, url: str, tmp_path: Path
-) -> None:
+def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(browser: Browser, url: str) -> None:
     with visit(browser, f"{url}runs") as page:
         listed(page, 5)
         page.select_option("#run", label="jobs/words")
@@ -107,7 +104,7 @@ def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(
         page.locator("#questions > li > button").filter(has_text="bed rest").click()
         expect(page.locator(".side")).to_have_count(5)
         accessible(page)
-        picture(page, "runs-five", tmp_path)
+        picture(page, "runs-five")
         page.locator(".trace > summary").first.click()
         page.locator(".permanent").first.click()
         link = page.url
@@ -170,9 +167,7 @@ def concepts(page: Page, column: int) -> Locator:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_graph_of_an_answer_is_walked(
-    browser: Browser, url: str, tmp_path: Path, view: str
-) -> None:
+def test_the_graph_of_an_answer_is_walked(browser: Browser, url: str, view: str) -> None:
     with visit(browser, url, view) as page:
         page.fill("#question", CAST)
         page.press("#question", "Enter")
@@ -181,7 +176,7 @@ def test_the_graph_of_an_answer_is_walked(
             page.click("#as-graph")
         assert page.inner_text("h1") == CAST
         accessible(page)
-        picture(page, f"graph-{view}", tmp_path)
+        picture(page, f"graph-{view}")
         treatment = concepts(page, 1).first
         treatment.focus()
         page.keyboard.press("Enter")
@@ -195,7 +190,6 @@ def test_the_graph_of_an_answer_is_walked(
         assert first.locator(".grade").count() == 1 and first.locator("mark").count() >= 1
         assert names[0] in page.inner_text("#said"), "told to who listens"
         accessible(page)
-        picture(page, f"graph-chosen-{view}", tmp_path)
         shared = page.url
         page.goto("about:blank")
         page.goto(shared)

@@ -127,6 +127,7 @@ def test_no_arithmetic_is_slower_than_half_of_float32_here():
     assert_none_is_slow(arithmetic.rates())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ISAS)
 def test_no_arithmetic_is_slower_than_half_of_float32_on_any_processor(isa):
     given = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "OMP_NUM_THREADS": "1"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import uvicorn
 from starlette.testclient import TestClient
 
@@ -21,9 +22,11 @@ from srrag.answer.write.compose import ComposeAnswer
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline
 from srrag.core.spec import place_field
+from srrag.core.step import Function, Place, Step, StepWrapper
 from srrag.engine.base import Model, Worker
 from srrag.engine.call import Call, Reply
 from srrag.reading.prose import split_sentences
+from srrag.rerank.maxsim import RerankMaxSim
 from srrag.serve.api.app import create_app
 from srrag.serve.configured import settings_of
 from srrag.serve.service import PipelineService
@@ -159,3 +162,30 @@ def citing(told: ServeSettings, engine: Model) -> Pipeline:
         for step in pipeline.answer
     )
     return replace(pipeline, answer=tuple(answer))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacedRanking(StepWrapper):
+    """A ranking step whose batch takes `pause_s` longer than it takes the processor."""
+
+    pause_s: float = place_field(0.1)
+
+    def open(self, at: Place) -> Function:
+        function = self.step.open(at)
+
+        def run(batch: pa.Table) -> pa.Table:
+            out = function(batch)
+            time.sleep(self.pause_s)
+            return out
+
+        return run
+
+
+def paced(pipeline: Pipeline, pause_s: float) -> Pipeline:
+    """A pipeline whose reranking takes its time."""
+
+    def slow(step: Step) -> Step:
+        is_ranking = isinstance(step, RerankMaxSim)
+        return PacedRanking(step=step, pause_s=pause_s) if is_ranking else step
+
+    return replace(pipeline, rank=tuple(map(slow, pipeline.rank)))
