@@ -25,8 +25,8 @@ from tests.endpoint_script import answer_by_rules, answer_with_slips
 pytestmark = pytest.mark.e2e
 AWAITING = 3
 GOLD = ("gold", "nuggets", "picot")
-ASKED = {"questions", "relevancy"}
-"""Judges that do with an answer of any words."""
+ASKED = {"accuracy"}
+"""A judge that does with an answer of any words."""
 WITH_UNITS = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens")]
 
 

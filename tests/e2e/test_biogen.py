@@ -14,7 +14,7 @@ from tests.e2e.command import srrag
 
 pytestmark = pytest.mark.e2e
 JUDGES = ("support", "gold", "nuggets", "picot", "citations", "evidence", "claims",
-          "accuracy", "similarity", "questions", "relevancy", "choice")  # fmt: skip
+          "accuracy", "similarity", "choice")  # fmt: skip
 
 
 def test_an_answer_says_which_wording_found_its_evidence(sample_root: Path) -> None:

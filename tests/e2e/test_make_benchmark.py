@@ -26,8 +26,7 @@ from tests.sample_json import asked_schema
 pytestmark = pytest.mark.e2e
 FILES = ("benchmark", "train", "validation", "challenge", "public", "review")
 OTHERS = (
-    "support", "citations", "evidence", "claims", "accuracy", "similarity", "questions",
-    "relevancy", "choice",
+    "support", "citations", "evidence", "claims", "accuracy", "similarity", "choice",
 )  # fmt: skip
 """Judges left out here: two kinds of gold are enough to see that it is read."""
 Row = dict[str, Any]

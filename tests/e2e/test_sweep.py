@@ -18,7 +18,7 @@ from tests.endpoint_process import started
 
 pytestmark = pytest.mark.e2e
 JUDGES = ("support", "picot", "citations", "evidence", "claims", "accuracy", "similarity",
-          "questions", "relevancy", "choice")  # fmt: skip
+          "choice")  # fmt: skip
 QUESTIONS, PART = 28, 14
 """Two parts."""
 RULES = ("--script", "rules", "--lifetime", "600")

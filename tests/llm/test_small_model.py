@@ -136,7 +136,7 @@ def test_a_judge_judges_or_says_that_it_did_not(
     bench = tmp_path / "gold.jsonl"
     bench.write_text("\n".join(gold) + "\n")
     others = ["support", "picot", "citations", "evidence", "claims", "accuracy", "similarity",
-              "questions", "relevancy", "choice"]  # fmt: skip
+              "choice"]  # fmt: skip
     judged, _ = srrag(
         "evaluate", "bench=answers", f"bench.path={bench}", f"root={root}", "pipeline=bm25",
         f"completions={tmp_path}/completions", *engine, "resamples=10",

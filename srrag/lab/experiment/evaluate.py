@@ -7,32 +7,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from omegaconf import OmegaConf
 
 from srrag.config import factory
 from srrag.config.compose import with_pipeline
 from srrag.config.places import CONF
 from srrag.core.errors import UsageError, reading
-from srrag.core.figures import Figure, printed
+from srrag.core.figures import Figure
 from srrag.core.pipeline import Pipeline
-from srrag.core.provenance import Fitted, overlap
 from srrag.lab.experiment.bench import Bench
+from srrag.lab.experiment.components import evaluate_extraction, evaluate_filter
 from srrag.lab.experiment.configurations import Configuration, key_of
 from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.estimate import estimate
 from srrag.lab.experiment.nli import evaluate_nli
-from srrag.lab.experiment.preference import evaluate_preference
-from srrag.lab.experiment.read_bench import SYSTEMS, read_bench, read_bench_answers
+from srrag.lab.experiment.read_bench import SYSTEMS, read_bench
 from srrag.lab.experiment.sweep import Swept, run_sweep
 from srrag.lab.experiment.sweep_summary import asked, row_figures
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.experiment.texts import evaluate_extraction, evaluate_linking
 from srrag.lab.measure.cases import read_answers
 from srrag.lab.measure.scores import by_group, readable_chance
-from srrag.lab.train.filter.judge import Scored, judge
-from srrag.lab.train.filter.pairs import JudgedPairs, read_judged
-from srrag.model.filter import load_filter
 from srrag.runner.progress import say
 
 _OF_THE_COMPARISON = ("out", "bench.answers", "bench.baseline_answers")
@@ -115,57 +109,6 @@ def _short(name: str) -> str:
     return name.strip()[:_NAME_CHARS]
 
 
-def evaluate_filter(terms: Terms) -> dict[str, Any]:
-    """Judge every pair of the file at the threshold that the filter in `bench.model` stores.
-
-    Pairs of questions that it was fitted on are left out unless in_sample=allow.
-    """
-    path, folder = terms.path, Path(terms.bench["model"])
-    if not folder.is_dir():
-        raise UsageError(f"bench.model={folder}: no such folder; `srrag train_filter` makes it")
-    with reading(path):
-        pairs = read_judged(path)
-    if not 0 < pairs.labels.sum() < len(pairs):
-        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
-    loaded = load_filter(folder, terms.running.place.device)
-    pairs, seen = _unseen(terms.in_sample, path, pairs, loaded.facts.fitted)
-    threshold = loaded.facts.decision.threshold
-    probabilities = loaded.probabilities(pairs.questions, pairs.passages)
-    found = judge(Scored(pairs, probabilities, threshold), terms.resamples)
-    for name, each in found["metrics"].items():
-        say(f"  {name:<10}{printed(each)}")
-    return {
-        **found,
-        "in_sample_pairs": seen,
-        "threshold": threshold,
-        "model": str(folder),
-        "revision": loaded.revision,
-    }
-
-
-def _unseen(
-    in_sample: str, path: Path, pairs: JudgedPairs, fitted: Fitted
-) -> tuple[JudgedPairs, int]:
-    """Leave out pairs of questions that the filter was fitted on, and count them.
-
-    Raises UsageError if no others are left to tell apart.
-    """
-    places = overlap(fitted, pairs.questions).questions
-    if not fitted.known:
-        say("not known what it was fitted on: evidence filter")
-    if not places:
-        return pairs, 0
-    say(f"{len(places)} of {len(pairs)} pairs are in-sample: {in_sample}")
-    if in_sample == "allow":
-        return pairs, len(places)
-    keep = np.ones(len(pairs), bool)
-    keep[list(places)] = False
-    kept = pairs.select(keep)
-    if not 0 < kept.labels.sum() < len(kept):
-        raise UsageError(f"{path}: the filter was fitted on these questions (in_sample=allow)")
-    return kept, len(places)
-
-
 RANKING = "ranking"
 """The heading of the ranking's figures among those of judges."""
 _OF_BENCH = ("judged_documents_missing", "units", "answerable", "unanswerable")
@@ -212,13 +155,6 @@ def _system(summary: Mapping[str, Any], prefix: str) -> Iterator[str]:
         yield f"  {name}"
         yield from (line(*entry) for entry in figures["metrics"].items())
     yield from readable_chance(summary.get("chance", {}))
-    if (curve := summary.get(f"{prefix}risk_coverage")) and curve["points"]:
-        yield f"  confidence, AUROC {curve['auroc']:.3f}"
-        for point in curve["points"]:
-            yield (
-                f"    of the answerable {point['coverage']:.0%}: of the others "
-                f"{point['unanswerable_answered']:.1%}, risk {point['risk']:.1%}"
-            )
 
 
 def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[str]:
@@ -268,13 +204,12 @@ Measure = Callable[[Terms], dict[str, Any]]
 MEASURES: Mapping[str, Measure] = {
     "nli": evaluate_nli,
     "filter": evaluate_filter,
-    "linking": evaluate_linking,
     "ebmnlp": evaluate_extraction,
     "evidence_inference": evaluate_extraction,
 }
 """Kinds that run no pipeline."""
-KINDS = (*SYSTEMS, "preference", *MEASURES)
-FOLDERS = ("beir", "evidence_inference", "linking", "near_topic", "textbook")
+KINDS = (*SYSTEMS, *MEASURES)
+FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
 
@@ -290,16 +225,13 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"bench.path={path} does not exist")
     if kind not in KINDS:
         raise UsageError(f"bench.kind={kind}: there are {', '.join(KINDS)}")
-    if kind not in ("answers", "preference") and path.is_dir() != (kind in FOLDERS):
+    if kind != "answers" and path.is_dir() != (kind in FOLDERS):
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
     if config["estimate"]:
         return _estimated(config, terms)
     if kind in MEASURES:
         summary = MEASURES[kind](terms)
-    elif kind == "preference":
-        pairs = read_bench_answers(terms)
-        summary = evaluate_preference(terms, pairs, systems_of(config, pairs.asked))
     else:
         bench = read_bench(terms)
         rows = systems_of(config, bench.asked)

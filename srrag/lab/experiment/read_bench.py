@@ -26,10 +26,8 @@ from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.near_topic import (
     NearTopic,
-    by_id,
     near_topic_scores,
     read_near_topic,
-    risk_coverage,
 )
 from srrag.lab.measure.retrieval import Qrels, per_question
 from srrag.lab.measure.scores import Scores
@@ -257,11 +255,8 @@ class NearTopicBench(Bench):
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Score whether a pipeline answers, with in-sample questions apart."""
-        rows = by_id(table.to_pylist())
-        kept, apart = self._scores(rows, seen)
-        counted = [each for each in self.asked_ if each.query_id not in seen.apart]
-        facts = {"risk_coverage": risk_coverage(counted, rows)}
-        return Outcome(kept, missing=failed(table), apart=apart, facts=facts)
+        kept, apart = self._scores({row["query_id"]: row for row in table.to_pylist()}, seen)
+        return Outcome(kept, missing=failed(table), apart=apart)
 
     def _scores(
         self, rows: Mapping[str, Mapping[str, Any]], seen: InSample

@@ -91,13 +91,13 @@ def run_sweep(
     corrected over the metrics of the first row, not over the rows.
     """
     out = terms.out
-    placed = place_rows(rows, terms.running)
+    placed = _place_rows(rows, terms.running)
     sweeps = list({id(each.sweep): each.sweep for each in placed if each.sweep}.values())
-    seen = in_sample_of(bench, terms, rows)
+    seen = _in_sample_of(bench, terms, rows)
     before = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     made, outcomes = [], {}
     with terms.running.runner.session():
-        reasons = run_all(placed, bench.questions, alone=alone)
+        reasons = _run_all(placed, bench.questions, alone=alone)
         for each in placed:
             reason = reasons.get(each.row.name, "")
             if bench.judge and not reason and not alone:
@@ -135,7 +135,7 @@ def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, un
     )
 
 
-def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
+def _in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
     """The in-sample questions of the judges and all rows, so that all rows count the same ones."""
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
     return united(
@@ -143,7 +143,7 @@ def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> I
     )
 
 
-def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
+def _place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
     """Group the configurations by the build that they read: a group shares its stages."""
     groups: dict[tuple[str, str], list[Configuration]] = {}
     for row in rows:
@@ -159,7 +159,7 @@ def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
     return list(placed.values())
 
 
-def run_all(placed: Sequence[Placed], questions: pa.Table, *, alone: bool) -> dict[str, str]:
+def _run_all(placed: Sequence[Placed], questions: pa.Table, *, alone: bool) -> dict[str, str]:
     """Run every group; returns the reason of each configuration that failed, by name.
 
     With `alone` the first failure is raised.

@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srrag.lab.judges.statements import check_depth, lost_support, relevance, unknown
+from srrag.lab.judges.statements import lost_support, relevance, unknown
 from srrag.lab.judges.support import cited
 from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric, must_have
 
 _NEEDS = "vital nuggets in the gold"
+MOST = 64
+"""Pieces of evidence that a `depth` can name."""
 
 PRECISION = Metric("evidence_precision", _NEEDS, of="evidence")
 MISS = Metric("evidence_miss", _NEEDS, "lower", of="evidence")
@@ -52,7 +54,8 @@ class MeasureEvidence(Measure):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a depth that says nothing."""
-        check_depth(self.depth)
+        if self.depth is not None and not 1 <= self.depth <= MOST:
+            raise ValueError(f"depth is {self.depth}: 1 to {MOST} work")
 
     def measure(self, case: Case) -> Iterable[Judgement]:
         """Judgements of the statements, of the evidence, of the question, and of citations."""

@@ -27,8 +27,6 @@ from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text
 
 MAX_FACTS = 48
-MOST = 64
-"""Pieces of evidence that a `depth` can name."""
 
 
 class StatementSupport(Answer):
@@ -116,12 +114,6 @@ class JudgeStatements(Preparation):
 
 def _found(evidence_ids: Sequence[str] = (), reason: str = "", fault: str = "") -> dict[str, Any]:
     return {"evidence_ids": list(evidence_ids), "reason": reason, "fault": fault}
-
-
-def check_depth(depth: int | None) -> None:
-    """Raise ValueError for a depth that says nothing."""
-    if depth is not None and not 1 <= depth <= MOST:
-        raise ValueError(f"depth is {depth}: 1 to {MOST} work")
 
 
 def relevance(case: Case) -> Mapping[str, bool | None]:

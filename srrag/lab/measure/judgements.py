@@ -66,8 +66,6 @@ CASES = relation(
     ("nugget_verdicts", VERDICTS),
     ("picot_verdicts", VERDICTS),
     ("claim_verdicts", VERDICTS),
-    ("guesses", pa.list_(pa.string())),
-    ("guesses_fault", pa.string()),
 )
 """A row a question: an answer with its evidence, and the gold.
 
@@ -78,13 +76,12 @@ system `chooses`, that is where its answers have such a column.
 but they have no claims or citations that could be.
 What the gold lacks is empty: "", [], and "" in a field of `picot`. What follows the gold is empty
 until a Preparation fills it: statements of the answer, the evidence that supports each vital
-nugget, verdicts on nuggets, on the parts of `picot` that the gold has, and on the statements, and
-questions that the answer suits; a `_fault` says why they are not known.
+nugget, and verdicts on nuggets, on the parts of `picot` that the gold has, and on the statements; a
+`_fault` says why they are not known.
 """
 
 PREPARED = (
     "claims", "claims_fault", "support", "nugget_verdicts", "picot_verdicts", "claim_verdicts",
-    "guesses", "guesses_fault",
 )  # fmt: skip
 """Columns that are empty until a Preparation fills them."""
 

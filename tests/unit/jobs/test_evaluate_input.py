@@ -16,8 +16,7 @@ from srrag.lab.experiment.evaluate import KINDS
 from tests.judged import answers
 
 OTHERS = (
-    "support", "picot", "citations", "evidence", "claims", "accuracy", "similarity", "questions",
-    "relevancy",
+    "support", "picot", "citations", "evidence", "claims", "accuracy", "similarity",
 )  # fmt: skip
 
 

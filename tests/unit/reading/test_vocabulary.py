@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from srrag.lab.experiment.texts import salient_terms
 from srrag.reading.vocabulary import Vocabulary, key, type_of
 from tests.unit.reading.vocabularies import vocabulary_folder
 
@@ -75,11 +74,3 @@ def test_a_vocabulary_without_a_folder_has_no_name_and_a_damaged_one_is_named(
     (folder / "terms.tsv").write_text("mesh_id\tmesh_name\nD1\n")
     with pytest.raises(ValueError, match=r"terms.tsv:2: a row has 2 columns"):
         Vocabulary(folder=str(folder)).open()
-
-
-def test_what_a_document_is_about(tmp_path: Path) -> None:
-    matcher = Vocabulary(folder=str(vocabulary_folder(tmp_path))).open()
-    sections = ["Chronic kidney failure (CKF) is common.", "Aspirin. Fever. Fever and CKF."]
-    found = [term.name for term in salient_terms("A trial", sections, matcher)]
-    assert found == ["Fever", "Kidney Failure, Chronic"]
-    assert "Aspirin" in {t.name for t in salient_terms("Aspirin?", sections, matcher)}

@@ -19,13 +19,11 @@ from srrag.lab.judges.gold import JudgeByGold
 from srrag.lab.judges.make_nuggets import MakeNuggets
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
-from srrag.lab.judges.relevancy import GuessQuestions, MeasureRelevancy
 from srrag.lab.judges.similarity import MeasureSimilarity
 from srrag.lab.judges.statements import MAX_FACTS, JudgeStatements
 from srrag.lab.judges.support import MAX_CLAIMS, JudgeClaims
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
-from srrag.lab.measure.scores import figure, score
-from srrag.llm.completion import Rules, read, tallied
+from srrag.llm.completion import Rules, tallied
 from srrag.llm.retry_invalid import mended
 from tests.judged import OTHER, PASSAGE, STATED, answered, case, claim, table, values, verdicts
 from tests.played.judges import ANSWERS, JUDGED, order
@@ -49,21 +47,19 @@ def prepared(cases: pa.Table) -> pa.Table:
     return cases
 
 
-PREPARATIONS = (
-    MakeNuggets(), JudgeClaims(), JudgeStatements(), JudgeByGold(), GuessQuestions(),
-)  # fmt: skip
+PREPARATIONS = MakeNuggets(), JudgeClaims(), JudgeStatements(), JudgeByGold()
 JUDGES: list[Callable[[], Any]] = [
     MeasureNuggets, MeasurePicot, MeasureCitations, MeasureEvidence, JudgeChoice,
-    MeasureSimilarity, MeasureRelevancy, JudgeAccuracy, MeasureClaims,
+    MeasureSimilarity, JudgeAccuracy, MeasureClaims,
     MeasureCompleteness,
 ]  # fmt: skip
 
 
-def test_an_answer_is_judged_in_five_calls_and_its_evidence_in_one() -> None:
-    """Two nuggets, two parts, a citation and a claim: claims, gold, accuracy twice, questions."""
+def test_an_answer_is_judged_in_four_calls_and_its_evidence_in_one() -> None:
+    """Two nuggets, two parts, a citation and a claim: claims, gold, accuracy twice."""
     cases = prepared(table(case(chooses=True)))
     steps = (*PREPARATIONS, JudgeAccuracy(), JudgeChoice())
-    assert sum(len(step.prompts(cases)) for step in steps) == 5 + 1
+    assert sum(len(step.prompts(cases)) for step in steps) == 4 + 1
     other = table(case(answer="Rest helps.", sentences=[]))
     asked = [JudgeStatements().prompts(each)[0].user for each in (cases, other)]
     assert asked[0] == asked[1], "whatever was answered from it"
@@ -541,38 +537,6 @@ def test_similarity_of_the_same_text_is_one() -> None:
     assert len(found["semantic_similarity"]) == 2
 
 
-def test_relevancy_by_hand() -> None:
-    """Questions equal to the one asked are as near as can be; evasion is 0, a lost guess worst."""
-    step, cases = GuessQuestions(), table(case(), case(), case())
-    texts = [
-        '{"questions": ["What helps tendons?", "What helps tendons?"], "committal": true}',
-        '{"questions": ["What helps tendons?"], "committal": false}',
-        "nonsense",
-    ]
-    completions = [read(text, step.prompts(cases)[0].schema) for text in texts]
-    guesses = step.parse(cases, step.prompts(cases), completions)
-    rows = MeasureRelevancy().open(Place())(guesses).to_pylist()
-    assert [row["value"] for row in rows] == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
-    assert [bool(row["reject"]) for row in rows] == [False, False, True]
-
-
-def test_an_abstention_does_not_hide_that_no_question_could_be_guessed() -> None:
-    """Nobody was asked about it: its 0 is no verdict of a judge that failed on all others."""
-    step, cases = GuessQuestions(), table(case(), case(query_id="r", abstained=True))
-    (prompt,) = step.prompts(cases)
-    guesses = step.parse(cases, [prompt], [read("nonsense", prompt.schema)])
-    judged = MeasureRelevancy().open(Place())(guesses)
-    assert [(row["value"], row["asked"]) for row in judged.to_pylist()] == [(0, True), (0, False)]
-    (found,) = score(MeasureRelevancy.metrics, judged, ["q", "r"])
-    assert figure(found, resamples=10, seed=0)["value"] is None
-
-
-def test_the_question_is_not_shown_to_who_guesses_it() -> None:
-    (prompt,) = GuessQuestions().prompts(table(case()))
-    assert "What helps tendons?" not in prompt.user
-    assert STATED in prompt.user
-
-
 # Shares of what an answer cites, or of what rests on that: there is nothing to be a share of.
 WITHOUT_AN_ANSWER = {
     "selection_precision", "selection_recall",
@@ -601,8 +565,7 @@ def test_an_answer_that_failed_is_not_asked_about_and_counts_as_worst(make: Any)
 def test_without_gold_there_is_nothing_to_judge_but_the_evidence(make: Any) -> None:
     bare = case(nuggets=[], picot=dict.fromkeys("PICOT", ""), options=[], gold_option="",
                 ideal_answer="")  # fmt: skip
-    free = (MeasureCitations, MeasureRelevancy)
-    assert bool(by_rules(make(), table(bare)).num_rows) is (make in free)
+    assert bool(by_rules(make(), table(bare)).num_rows) is (make is MeasureCitations)
 
 
 @pytest.mark.parametrize("make", JUDGES)
