@@ -28,7 +28,7 @@ def sample(config: dict[str, Any]) -> dict[str, Any]:
     """Draw the questions, and write the sheets and, apart from them, the key."""
     systems = _systems(config["answers"])
     gold = None if config["gold"] is None else _existing(config["gold"], "gold")
-    given = {name: config[name] for name in ("form", "questions", "strata", "seed")}
+    given = {name: config[name] for name in ("questions", "strata", "seed")}
     return draw_review(systems, gold, Path(config["out"]), shown=config["evidence"], **given)
 
 
@@ -44,7 +44,7 @@ def report(config: dict[str, Any]) -> dict[str, Any]:
         resamples=config["resamples"],
         seed=config["seed"],
     )
-    say(readable(summary, key.form))
+    say(readable(summary))
     return summary
 
 

@@ -12,7 +12,7 @@ from srrag.lab.experiment.pairs import expanded_pairs
 from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.sweep import bench_group, row_off, run_sweep
 from srrag.lab.experiment.sweep_summary import told
-from srrag.lab.experiment.table import ranks, readable_systems
+from srrag.lab.experiment.table import readable_systems
 from srrag.lab.experiment.terms import Terms
 from srrag.runner.progress import say
 
@@ -49,9 +49,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         shown=given.get("shown"),
         resampling=terms.resampling,
     )
-    order = ranks(found.rows, given.get("decides") or ())
     without = {r.name: ", ".join(r.pipeline.left_out) for r in rows if r.pipeline.left_out}
-    summary |= {"ranks": order, "off": without | lost}
-    say(text + readable_systems(order, summary["off"] if off is not None else {}, unfair))
+    summary["off"] = without | lost
+    say(text + readable_systems(summary["off"] if off is not None else {}, unfair))
     took = {"out": config["out"], "seconds": round(time.perf_counter() - started, 3)}
     return summary | took

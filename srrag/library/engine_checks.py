@@ -53,10 +53,8 @@ def of_question(config: dict[str, Any]) -> str:
         bound = factory.pipeline_run(told, factory.answering(told))
         asked = question_table([{"query_id": "q", "text": _sample(config)[1]}])
         found = estimate({"answers": bound}, asked, factory.place(told))
-    calls, tokens_in, tokens_out, usd = (
-        found[name] and found[name]["value"] for name in ("calls", "tokens_in", "tokens_out", "usd")
-    )
-    return f"{calls:.0f} calls, {_cost(tokens_in, tokens_out, usd)}"
+    cost = _cost(*(found[name] for name in ("tokens_in", "tokens_out", "usd")))
+    return f"{found['calls']} calls, {cost}"
 
 
 def of_build(config: dict[str, Any]) -> str:

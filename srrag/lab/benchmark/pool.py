@@ -53,7 +53,7 @@ def pooled(
     return pa.Table.from_pylist(rows, schema=POOLED)
 
 
-def in_turn(rankings: Sequence[Sequence[str]], depth: int) -> list[str]:
+def in_turn(rankings: Sequence[Sequence[str]], depth: int | None = None) -> list[str]:
     """Interleave rankings: the first of each, then the second of each, …, without duplicates."""
     turns = (name for turn in zip_longest(*rankings) for name in turn if name is not None)
     return list(dict.fromkeys(turns))[:depth]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from srrag.core.ids import content_id, question_id
 from srrag.core.units import Units
+from srrag.lab.benchmark.pool import in_turn
 from srrag.lab.benchmark.relations import SEEDS
 
 STRATA = ("grade", "condition")
@@ -22,8 +22,7 @@ class SampleSeeds:
 
     Grades share equally, and so do the conditions within a grade; the others take over what one
     lacks. A document gives at most `per_document` windows (None: no limit). The hash of id and seed
-    orders the windows of a stratum, so a larger sample contains a smaller one except where the
-    shares shift.
+    orders the windows of a stratum, so a larger sample contains a smaller one.
     """
 
     windows: int = 2000
@@ -57,40 +56,21 @@ class SampleSeeds:
             if self.per_document is None or taken[doc_id] <= self.per_document:
                 named = {"grade": grade, "condition": conditions[doc_id]}
                 strata.setdefault(tuple(named[name] for name in self.strata), []).append(unit_id)
-        shares = allocate({name: len(units_) for name, units_ in strata.items()}, self.windows)
-        chosen = [unit for name, share in shares.items() for unit in strata[name][:share]]
-        return seeds(units, chosen).sort_by("query_id")
+        return seeds(units, by_turns(strata)[: self.windows]).sort_by("query_id")
 
 
-def allocate(sizes: Mapping[tuple[str, ...], int], total: int) -> dict[tuple[str, ...], int]:
-    """Return the sample size of each stratum: equal shares level by level, capped by its size.
+def by_turns(strata: Mapping[tuple[str, ...], Sequence[str]]) -> list[str]:
+    """Take one of each stratum in turn, level by level; a small one is used up early.
 
-    A key has one name a level. The first in order get the remainder.
+    A key has one name a level. So any first part has equal shares of the strata, as far as each
+    has enough.
     """
-    if all(not key for key in sizes):
-        return {key: min(total, size) for key, size in sizes.items()}
-    groups: dict[str, dict[tuple[str, ...], int]] = {}
-    for key, size in sorted(sizes.items()):
-        groups.setdefault(key[0], {})[key[1:]] = size
-    shares = level([sum(inner.values()) for inner in groups.values()], total)
-    return {
-        (name, *key): share
-        for (name, inner), part in zip(groups.items(), shares, strict=True)
-        for key, share in allocate(inner, part).items()
-    }
-
-
-def level(sizes: Sequence[int], total: int) -> list[int]:
-    """Divide a total equally among groups; a small group gives all it has."""
-    total = min(total, sum(sizes))
-    heights = range(max(sizes, default=0) + 1)
-    # Find the highest common level; the remainder adds one to the first groups.
-    full = bisect_right(heights, total, key=lambda h: sum(min(size, h) for size in sizes)) - 1
-    shares = [min(size, full) for size in sizes]
-    higher = [n for n, size in enumerate(sizes) if size > full]
-    for n in higher[: total - sum(shares)]:
-        shares[n] += 1
-    return shares
+    if all(not key for key in strata):
+        return [name for names in strata.values() for name in names]
+    groups: dict[str, dict[tuple[str, ...], Sequence[str]]] = {}
+    for key, names in sorted(strata.items()):
+        groups.setdefault(key[0], {})[key[1:]] = names
+    return in_turn([by_turns(inner) for inner in groups.values()])
 
 
 def seeds(units: Units, unit_ids: Sequence[str]) -> pa.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,18 +76,10 @@ class Judged:
 
     def found(self, table: pa.Table, at: Place) -> dict[str, dict[str, float]]:
         """Return the run: documents (or windows) by question, a document by its best window."""
-        unit_ids, _, offsets = unpack_hits(table["hits"])
-        documents = unit_ids.to_pylist()
-        if not self.by_window:
-            units = open_units(at)
-            named = units.article_keys if self.by_article else units.document_keys
-            documents = named(documents).to_pylist()
-        found: dict[str, dict[str, float]] = {}
-        for row, query_id in enumerate(table["query_id"].to_pylist()):
-            ranked = dict.fromkeys(documents[offsets[row] : offsets[row + 1]])
-            # Score by rank: ir-measures breaks ties of scores by document id, not by our order.
-            found[query_id] = {document: 1.0 / n for n, document in enumerate(ranked, start=1)}
-        return found
+        if self.by_window:
+            return ranked(table)
+        units = open_units(at)
+        return ranked(table, units.article_keys if self.by_article else units.document_keys)
 
     def scores(self, table: pa.Table, at: Place) -> list[Scores]:
         """Score each metric of a ranking by question; a failed question found nothing."""
@@ -126,6 +119,27 @@ class Judged:
         needs = "a statement that has to be made" if stated else "gold"
         metric, asked = Metric(name, needs, better), len(self.queries)
         return Scores.by_question(metric, questions, values, asked, failed)
+
+
+def ranked(
+    table: pa.Table, named: Callable[[list[str]], pa.Array] | None = None
+) -> dict[str, dict[str, float]]:
+    """Return the run of a ranking: its units, or what `named` calls them, by question.
+
+    They are scored by rank, as ir-measures breaks ties of scores by id.
+    """
+    ids, _, offsets = unpack_hits(table["hits"])
+    names = ids.to_pylist()
+    if named is not None:
+        names = named(names).to_pylist()
+    return {
+        query: {
+            name: 1.0 / rank for rank, name in enumerate(dict.fromkeys(names[start:end]), start=1)
+        }
+        for query, (start, end) in zip(
+            table["query_id"].to_pylist(), pairwise(offsets.tolist()), strict=True
+        )
+    }
 
 
 @dataclass(frozen=True)

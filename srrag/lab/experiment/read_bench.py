@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.core.errors import UsageError, reading
-from srrag.core.hits import unpack_hits
 from srrag.core.rows import Row
 from srrag.core.step import Place
 from srrag.core.units import Units
@@ -21,7 +20,13 @@ from srrag.lab.experiment.answers import Answers, read_gold
 from srrag.lab.experiment.bench import Bench, Outcome, RankedByGold, failed
 from srrag.lab.experiment.in_sample import InSample, split
 from srrag.lab.experiment.judging import judges
-from srrag.lab.experiment.rankings import Rankings, read_articles, read_judged, told_apart
+from srrag.lab.experiment.rankings import (
+    Rankings,
+    ranked,
+    read_articles,
+    read_judged,
+    told_apart,
+)
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.near_topic import (
@@ -29,6 +34,7 @@ from srrag.lab.measure.near_topic import (
     near_topic_scores,
     read_near_topic,
 )
+from srrag.lab.measure.references import windows_by_document
 from srrag.lab.measure.retrieval import Qrels, per_question
 from srrag.lab.measure.scores import Scores
 from srrag.retrieve.questions import question_table
@@ -47,7 +53,7 @@ def gold_units(questions: Sequence[TextbookQuestion], units: Units) -> Qrels:
     (white space aside). Questions without any are absent: their sentence is cut in two, or their
     section is not in the root.
     """
-    windows = _units_of(units, {name for each in questions for name in each.sections})
+    windows = windows_by_document(units)
     found: Qrels = {}
     for each in questions:
         sentence = " ".join(each.sentence.split())
@@ -55,19 +61,6 @@ def gold_units(questions: Sequence[TextbookQuestion], units: Units) -> Qrels:
         held = {unit: 1 for unit, text in of_sections if sentence in text}
         if held:
             found[each.query_id] = held
-    return found
-
-
-def _units_of(units: Units, wanted: set[str]) -> Mapping[str, list[tuple[str, str]]]:
-    """The units of each document (by the corpus's own id) with their texts, white space folded."""
-    names = units.document_keys(units.units["unit_id"].to_pylist()).to_pylist()
-    columns = zip(
-        names, units.units["unit_id"].to_pylist(), units.units["text"].to_pylist(), strict=True
-    )
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, unit_id, text in columns:
-        if name in wanted:
-            found.setdefault(name, []).append((unit_id, " ".join(text.split())))
     return found
 
 
@@ -84,7 +77,7 @@ def textbook_scores(
     returned (0 if none was); chapter@1, whether the first unit is of the right chapter. Over all:
     the mean of the column `pairs_scored`, where a search writes one.
     """
-    run = _run(table)
+    run = ranked(table)
     failed = len(table["reject"].drop_null())
     firsts = [next(iter(found)) for found in run.values() if found]
     homes = units.document_keys(firsts).to_pylist() if firsts else []
@@ -113,19 +106,6 @@ def textbook_scores(
     known = [q.query_id for q in questions if q.query_id in gold and q.query_id in pairs]
     counts = np.array([pairs[query] for query in known])
     return [*scores, Scores.by_question(PAIRS, known, counts, len(questions), failed)]
-
-
-def _run(table: pa.Table) -> dict[str, dict[str, float]]:
-    """Units by question, scored by rank: ir-measures breaks ties of scores by id."""
-    ids, _, offsets = unpack_hits(table["hits"])
-    names = ids.to_pylist()
-    return {
-        query: {
-            unit: 1.0 / rank
-            for rank, unit in enumerate(names[offsets[row] : offsets[row + 1]], start=1)
-        }
-        for row, query in enumerate(table["query_id"].to_pylist())
-    }
 
 
 def _precision(found: Mapping[str, float], gold: Mapping[str, int]) -> float:

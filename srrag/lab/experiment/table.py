@@ -58,25 +58,9 @@ def compared(
     ]
 
 
-def ranks(rows: Sequence[Row], decides: Sequence[str]) -> dict[str, list[str]]:
-    """The systems by each metric, the best first, without those that have no value."""
-    found = {}
-    for name in decides:
-        have = [row for row in rows if name in row.metrics and row.metrics[name].value is not None]
-        if not have:
-            continue
-        sign = 1 if have[0].metrics[name].better == "lower" else -1
-        have.sort(key=lambda row: sign * float(row.metrics[name].value or 0.0))
-        found[name] = [row.name for row in have]
-    return found
-
-
-def readable_systems(
-    order: Mapping[str, Sequence[str]], off: Mapping[str, str], unfair: str
-) -> str:
-    """Lines on the rank of each system, on what is off, and on whom the benchmark is unfair to."""
-    lines = [f"{name}, best first: {', '.join(each)}" for name, each in order.items()]
-    lines += [f"unfair to: {unfair}"] if unfair else []
+def readable_systems(off: Mapping[str, str], unfair: str) -> str:
+    """Lines on what is off, and on whom the benchmark is unfair to."""
+    lines = [f"unfair to: {unfair}"] if unfair else []
     lines += [f"off, {name}: {reason}" for name, reason in off.items()]
     return "\n".join(["", *lines, ""]) if lines else ""
 

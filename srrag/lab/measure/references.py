@@ -7,8 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow.compute as pc
-
 from srrag.core.ids import content_id
 from srrag.core.units import Units
 from srrag.lab.datasets import json_lines
@@ -89,17 +87,14 @@ def quote_windows(
     questions: list[dict[str, Any]], units: Units
 ) -> dict[str, list[tuple[int, list[str]]]]:
     """Return relevance and windows of each gold quote, by question; raises as `window_qrels`."""
-    windows = _windows_by_document(units)
+    windows = windows_by_document(units)
     quotes: dict[str, list[tuple[int, list[str]]]] = {}
     for question in questions:
         listed = quotes.setdefault(question["query_id"], [])
         for gold in question["gold"]:
             quote = " ".join(gold["quote"].split())
-            found = [
-                unit_id
-                for unit_id, text in windows.get(gold["doc"], [])
-                if quote and quote in " ".join(text.split())
-            ]
+            held = windows.get(gold["doc"], [])
+            found = [unit_id for unit_id, text in held if quote and quote in text]
             if not found:
                 of = f"window of {gold['doc']} holds its quote"
                 if gold["doc"] not in windows:
@@ -117,12 +112,10 @@ def must_have(
     return {query: each for query, each in found.items() if each}
 
 
-def _windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:
-    unique = pc.unique(units.units["doc_id"]).to_pylist()
-    sources = units.take_documents(unique)["source_id"].to_pylist()
-    names = dict(zip(unique, sources, strict=True))
+def windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:
+    """The windows of each document, by the corpus's own id, with texts whose white space is one."""
+    ids, texts = (units.units[name].to_pylist() for name in ("unit_id", "text"))
     found: dict[str, list[tuple[str, str]]] = {}
-    columns = (units.units[name].to_pylist() for name in ("doc_id", "unit_id", "text"))
-    for doc_id, unit_id, text in zip(*columns, strict=True):
-        found.setdefault(names[doc_id], []).append((unit_id, text))
+    for name, unit_id, text in zip(units.document_keys(ids).to_pylist(), ids, texts, strict=True):
+        found.setdefault(name, []).append((unit_id, " ".join(text.split())))
     return found

@@ -13,21 +13,17 @@ from srrag.algo.intervals import ratio_interval
 from srrag.algo.significance import alpha_interval, holm, paired_bootstrap
 from srrag.core.figures import measured, unmeasured
 from srrag.lab.review.filled import Rating
-from srrag.lab.review.forms import Form
+from srrag.lab.review.scales import KEYS, SCALE
 
 Floats = npt.NDArray[np.float64]
 Figure = dict[str, Any]
-TOTAL = "total"
 
 
 class Board:
     """Ratings of the items of some systems: one array (raters, items) a dimension, NaN for none."""
 
-    def __init__(
-        self, ratings: Sequence[Rating], form: Form, items: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        """Sort ratings by rater and item; of a form that adds up, the total is a dimension too."""
-        self.form = form
+    def __init__(self, ratings: Sequence[Rating], items: Mapping[str, Mapping[str, str]]) -> None:
+        """Sort ratings by rater and item."""
         self.items = tuple(items)
         self.queries = tuple(each["query_id"] for each in items.values())
         names = {each.rater.casefold(): each.rater for each in ratings}
@@ -35,14 +31,12 @@ class Board:
         rows = {key: number for number, key in enumerate(sorted(names))}
         columns = {name: number for number, name in enumerate(self.items)}
         shape = (len(self.raters), len(self.items))
-        self.values = {key: np.full(shape, np.nan) for key in form.keys}
+        self.values = {key: np.full(shape, np.nan) for key in KEYS}
         for each in ratings:
             if each.item in columns:
                 for key, value in each.values.items():
                     place = rows[each.rater.casefold()], columns[each.item]
                     self.values[key][place] = np.nan if value is None else value
-        if form.total:
-            self.values[TOTAL] = np.sum([self.values[key] for key in form.keys], axis=0)
 
     def means(self, key: str) -> Floats:
         """The mean of each item over its raters, NaN if nobody rated it."""
@@ -102,14 +96,13 @@ def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
 
 
 def _alpha(board: Board, key: str, resamples: int, seed: int) -> Figure:
-    scale = board.form.scale
     try:
         found = alpha_interval(
-            board.values[key], scale, groups=board.queries, resamples=resamples, seed=seed
+            board.values[key], SCALE, groups=board.queries, resamples=resamples, seed=seed
         )
     except ValueError as error:
-        return unmeasured(str(error), scale=scale)
-    return measured(found, len(set(board.queries)), scale=scale)
+        return unmeasured(str(error), scale=SCALE)
+    return measured(found, len(set(board.queries)), scale=SCALE)
 
 
 def by_question(board: Board) -> list[Figure]:
@@ -128,7 +121,7 @@ def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dic
     """Paired differences of two systems: questions' mean ratings, by paired bootstrap.
 
     Questions without a rating in one of the systems are left out and counted. Holm's correction of
-    the p-values runs over the dimensions, without the total.
+    the p-values runs over the dimensions.
     """
     found: dict[str, Figure] = {}
     other = {query: place for place, query in enumerate(theirs.queries)}
@@ -146,7 +139,7 @@ def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dic
             continue
         *ends, p = paired_bootstrap(kept[:, 0], kept[:, 1], resamples=resamples, seed=seed)
         found[key] = measured((ends[0], ends[1], ends[2]), len(kept), p=p, left_out=left_out)
-    tested = [each for key, each in found.items() if key != TOTAL and "p" in each]
+    tested = [each for each in found.values() if "p" in each]
     for each, corrected in zip(tested, holm([each["p"] for each in tested]), strict=True):
         each["p_holm"] = corrected
     return found

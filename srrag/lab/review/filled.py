@@ -13,8 +13,8 @@ from typing import Any
 from jinja2 import Environment
 
 from srrag.core.html import policy, templates
-from srrag.lab.review.forms import Form
 from srrag.lab.review.kit import Item, Kit, passage
+from srrag.lab.review.scales import DIMENSIONS, GUIDE, KEYS, off_scale
 from srrag.storage.atomic_write import read_json
 
 LAYOUT = 1
@@ -32,22 +32,18 @@ class Piece:
     number: int | None = None
 
 
-def write_page(kit: Kit, form: Form, path: Path) -> None:
-    """Write the page."""
-    path.write_text(render(kit, form), "utf-8")
-
-
-def render(kit: Kit, form: Form) -> str:
+def render(kit: Kit) -> str:
     """The page. Texts are escaped, and no script but its own runs; it asks the network nothing."""
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("sheet.js", "sheet.css"))
     return _environment().get_template("sheet.html").render(
         kit=kit,
-        form=form,
+        guide=GUIDE,
+        dimensions=DIMENSIONS,
         policy=policy(script, style),
         # The package's own script, not text of a document: a script element must not be escaped.
         script=script,
         style=style,
-        rules=_rules(kit, form),
+        rules=_rules(kit),
         blinded=len(kit.systems) > 1,
     )  # fmt: skip
 
@@ -71,17 +67,12 @@ def _pieces(text: str, shown: set[Any]) -> Iterator[Piece]:
     yield Piece(text[end:])
 
 
-def _rules(kit: Kit, form: Form) -> str:
+def _rules(kit: Kit) -> str:
     """Return the settings of the page's script as JSON for an attribute."""
-    given = form.given_first
     return json.dumps(
         {
             "layout": LAYOUT,
             "sample": kit.sample,
-            "form": form.name,
-            "dimensions": form.keys,
-            "items": [each.item for each in kit.items],
-            "given_first": None if given is None else {str(k): v for k, v in given.items()},
         }
     )
 
@@ -112,13 +103,10 @@ class Sheet:
     path: Path
     rater: str
     sample: str
-    form: str
     rows: Sequence[tuple[str, Mapping[str, Any]]]
 
 
-def read_sheets(
-    paths: Iterable[Path], form: Form, sample: str, items: Iterable[str]
-) -> list[Rating]:
+def read_sheets(paths: Iterable[Path], sample: str, items: Iterable[str]) -> list[Rating]:
     """Read the sheets of one sample; items that a rater left out have only empty ratings.
 
     Raises ValueError that names file, row and column: an item that the sample lacks, a rating off
@@ -129,12 +117,12 @@ def read_sheets(
     first: dict[tuple[str, str], str] = {}
     for path in paths:
         sheet = _read(path)
-        _check_sheet(sheet, form, sample)
-        found = [_rating(sheet, form, place, row, known) for place, row in sheet.rows]
+        _check_sheet(sheet, sample)
+        found = [_rating(sheet, place, row, known) for place, row in sheet.rows]
         if not any(value is not None for each in found for value in each.values.values()):
             raise ValueError(f"{path}: no item is rated")
         left = [name for name in known if name not in {each.item for each in found}]
-        blank = dict.fromkeys(form.keys)
+        blank = dict.fromkeys(KEYS)
         found += [Rating(sheet.rater, name, blank, "", str(path)) for name in left]
         for each in found:
             key = (each.rater.casefold(), each.item)
@@ -170,30 +158,26 @@ def _read(path: Path) -> Sheet:
     rows = content.get("ratings")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"{path}: 'ratings' is not a list of ratings")
-    head = {key: str(content.get(key) or "") for key in ("rater", "sample", "form")}
+    head = {key: str(content.get(key) or "") for key in ("rater", "sample")}
     named = [(f"{path}: row {number}", row) for number, row in enumerate(rows, start=1)]
     return Sheet(path, **head, rows=named)
 
 
-def _check_sheet(sheet: Sheet, form: Form, sample: str) -> None:
+def _check_sheet(sheet: Sheet, sample: str) -> None:
     if sheet.sample != sample:
         raise ValueError(
             f"{sheet.path}: a sheet of sample {sheet.sample!r}; the key's is {sample!r}"
         )
-    if sheet.form != form.name:
-        raise ValueError(f"{sheet.path}: form {sheet.form!r}; the key's is {form.name!r}")
     if not sheet.rater.strip():
         raise ValueError(f"{sheet.path}: the rater's name is missing")
 
 
-def _rating(
-    sheet: Sheet, form: Form, place: str, row: Mapping[str, Any], known: Sequence[str]
-) -> Rating:
+def _rating(sheet: Sheet, place: str, row: Mapping[str, Any], known: Sequence[str]) -> Rating:
     item = row.get("item")
     if item not in known:
         raise ValueError(f"{place}, column 'item': {item!r} is not in this sample")
-    values = {key: _value(row.get(key), f"{place}, column {key!r}") for key in form.keys}
-    if fault := form.fault(values):
+    values = {key: _value(row.get(key), f"{place}, column {key!r}") for key in KEYS}
+    if fault := off_scale(values):
         raise ValueError(f"{place}, column {fault[0]!r}: {fault[1]}")
     comment = row.get("comment")
     return Rating(sheet.rater.strip(), str(item), values, str(comment or "").strip(), place)

@@ -42,18 +42,17 @@ class Item:
 class Kit:
     """The items of one review; `sample` tells sheets of this one from those of another."""
 
-    form: str
     items: tuple[Item, ...]
 
     @property
     def sample(self) -> str:
-        """The hash of the items and of the form."""
+        """The hash of the items."""
         shown = (
             part
             for each in self.items
             for part in (each.item, each.query_id, each.system, each.reference, each.answer)
         )
-        return content_id(self.form, *shown)[:16]
+        return content_id(*shown)[:16]
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -71,7 +70,6 @@ class Kit:
         """Return the key that resolves the codes; raters must not see it."""
         return {
             "sample": self.sample,
-            "form": self.form,
             "items": {
                 each.item: {
                     "query_id": each.query_id, "system": each.system, "stratum": each.stratum
@@ -85,7 +83,6 @@ def make_kit(
     systems: Mapping[str, Sequence[Row]],
     gold: Sequence[Row],
     *,
-    form: str,
     questions: int = 20,
     strata: str | None = None,
     shown: Shown = "cited",
@@ -121,7 +118,7 @@ def make_kit(
             code = f"Q{number:02d}" + (f"-{letter}" if len(systems) > 1 else "")
             row, reference = answers[system][name], known.get(name, {})
             items.append(_item(code, system, grouped[name], row, reference, shown))
-    return Kit(form=form, items=tuple(items))
+    return Kit(items=tuple(items))
 
 
 def draw(strata: Mapping[str, str], count: int, generator: np.random.Generator) -> list[str]:

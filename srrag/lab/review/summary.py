@@ -14,30 +14,28 @@ from matplotlib.figure import Figure
 from srrag.core.errors import UsageError, reading
 from srrag.lab.measure.cases import STRATA, read_answers, read_gold_answers
 from srrag.lab.review.figures import Board, by_question, differences, figures
-from srrag.lab.review.filled import read_sheets, sheet_files, write_page
-from srrag.lab.review.forms import Form, form_of
+from srrag.lab.review.filled import read_sheets, render, sheet_files
 from srrag.lab.review.kit import Kit, Shown, make_kit
+from srrag.lab.review.scales import DIMENSIONS, KEYS
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit, commit_json, read_json
 
 _INK = "#333333"
 
 
-def plot_review(path: Path, boards: Mapping[str, Board], form: Form) -> None:
+def plot_review(path: Path, boards: Mapping[str, Board]) -> None:
     """Draw, a row a system: (a) shares of ratings, (b) SD between raters, (c) the same by question.
 
     Panel (c) is grey where fewer than two rated.
     """
     rows = len(boards)
-    figure = Figure(figsize=(15, 0.7 + (1.2 + 0.5 * len(form.keys)) * rows), layout="constrained")
+    figure = Figure(figsize=(15, 0.7 + (1.2 + 0.5 * len(KEYS)) * rows), layout="constrained")
     axes = figure.subplots(rows, 3, squeeze=False, width_ratios=(1.25, 0.8, 1.35))
-    highest = max(
-        0.1, *(np.nanmax([0.0, *b.spreads(k)]) for b in boards.values() for k in form.keys)
-    )
+    highest = max(0.1, *(np.nanmax([0.0, *b.spreads(k)]) for b in boards.values() for k in KEYS))
     for (name, board), (left, middle, right) in zip(boards.items(), axes, strict=True):
-        _shares(left, board, form)
-        _spread(middle, board, form, highest)
-        _questions(right, board, form, highest, figure)
+        _shares(left, board)
+        _spread(middle, board, highest)
+        _questions(right, board, highest, figure)
         if rows > 1:
             left.set_ylabel(name, fontweight="bold")
     for axis, title in zip(
@@ -49,18 +47,18 @@ def plot_review(path: Path, boards: Mapping[str, Board], form: Form) -> None:
     figure.savefig(path, format="png", dpi=150, metadata={"Software": None})
 
 
-def _titles(axes: Axes, form: Form, *, shown: bool = True) -> None:
-    labels = [each.title for each in form.dimensions] if shown else []
-    axes.set_yticks(range(len(form.keys)), labels or [""] * len(form.keys))
-    axes.set_ylim(len(form.keys) - 0.5, -0.5)
+def _titles(axes: Axes, *, shown: bool = True) -> None:
+    labels = [each.title for each in DIMENSIONS] if shown else []
+    axes.set_yticks(range(len(KEYS)), labels or [""] * len(KEYS))
+    axes.set_ylim(len(KEYS) - 0.5, -0.5)
     axes.tick_params(length=0)
 
 
-def _shares(axes: Axes, board: Board, form: Form) -> None:
+def _shares(axes: Axes, board: Board) -> None:
     """Stacked bars of the share of each value, from worst (orange) to best (blue)."""
     from matplotlib import colormaps
 
-    for row, each in enumerate(form.dimensions):
+    for row, each in enumerate(DIMENSIONS):
         given = board.values[each.key]
         given = given[~np.isnan(given)]
         levels = sorted(each.levels)
@@ -76,30 +74,30 @@ def _shares(axes: Axes, board: Board, form: Form) -> None:
                     fontsize=8, color="white" if dark else _INK,
                 )  # fmt: skip
             start += share
-    _titles(axes, form)
+    _titles(axes)
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _spread(axes: Axes, board: Board, form: Form, highest: float) -> None:
-    for row, key in enumerate(form.keys):
+def _spread(axes: Axes, board: Board, highest: float) -> None:
+    for row, key in enumerate(KEYS):
         spreads = board.spreads(key)
         found = spreads[~np.isnan(spreads)]
         value = float(found.mean()) if len(found) else None
         axes.barh(row, value or 0.0, color="#4477AA", height=0.6)
         said = "fewer than two raters" if value is None else f"{value:.2f}"
         axes.text((value or 0.0) + 0.02 * highest, row, said, va="center", fontsize=9)
-    _titles(axes, form, shown=False)
+    _titles(axes, shown=False)
     axes.set_xlim(0, highest * 1.1)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _questions(axes: Axes, board: Board, form: Form, highest: float, figure: Figure) -> None:
-    table = np.array([board.spreads(key) for key in form.keys])
+def _questions(axes: Axes, board: Board, highest: float, figure: Figure) -> None:
+    table = np.array([board.spreads(key) for key in KEYS])
     axes.set_facecolor("#dddddd")
     image = axes.imshow(table, aspect="auto", cmap="YlOrRd", vmin=0, vmax=highest)
-    _titles(axes, form, shown=False)
+    _titles(axes, shown=False)
     names = [item.split("-")[0] for item in board.items]
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
     figure.colorbar(image, ax=axes, shrink=0.9, label="SD")
@@ -107,9 +105,8 @@ def _questions(axes: Axes, board: Board, form: Form, highest: float, figure: Fig
 
 @dataclass(frozen=True)
 class ReviewKey:
-    """The key of a review: its form, the name of its sample, and the system of each item."""
+    """The key of a review: the name of its sample, and the system of each item."""
 
-    form: Form
     sample: str
     items: Mapping[str, Mapping[str, str]]
     """`query_id` and `system` by the item's name."""
@@ -120,14 +117,14 @@ def read_key(path: Path) -> ReviewKey:
     with reading(path):
         content = read_json(path)
     try:
-        form, name, items = form_of(content["form"]), content["sample"], content["items"]
+        name, items = content["sample"], content["items"]
         assert all({"query_id", "system"} <= each.keys() for each in items.values())
-    except (KeyError, TypeError, AttributeError, AssertionError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, AssertionError) as error:
         raise UsageError(f"{path}: not the key of a review") from error
-    return ReviewKey(form, str(name), items)
+    return ReviewKey(str(name), items)
 
 
-def write_sheet(kit: Kit, form: Form, out: Path) -> Path:
+def write_sheet(kit: Kit, out: Path) -> Path:
     """Write the sheet and, apart from it, its key; returns the path of the sheet.
 
     A sheet that was given out needs its key: raises UsageError if `out` has another sample's.
@@ -135,7 +132,8 @@ def write_sheet(kit: Kit, form: Form, out: Path) -> Path:
     if (out / "key.json").exists() and read_key(out / "key.json").sample != kit.sample:
         raise UsageError(f"{out / 'key.json'} is the key of another sample; choose another out=")
     sheet = out / "sheets" / "sheet.html"
-    commit(sheet, lambda path: write_page(kit, form, path))
+    page = render(kit)
+    commit(sheet, lambda path: path.write_text(page, "utf-8"))
     commit_json(out / "key.json", kit.key())
     return sheet
 
@@ -152,16 +150,15 @@ def summarise(
     with reading(*paths):
         files = sheet_files(paths)
         items = {name: dict(each) for name, each in key.items.items()}
-        ratings = read_sheets(files, key.form, key.sample, items)
+        ratings = read_sheets(files, key.sample, items)
     systems = sorted({each["system"] for each in key.items.values()})
     boards = {
-        name: Board(ratings, key.form, {k: v for k, v in items.items() if v["system"] == name})
+        name: Board(ratings, {k: v for k, v in items.items() if v["system"] == name})
         for name in systems
     }
     resampling = {"resamples": resamples, "seed": seed}
     summary: dict[str, Any] = {
         "sample": key.sample,
-        "form": key.form.name,
         "sheets": len(files),
         "raters": list(boards[systems[0]].raters),
         "questions": len({each["query_id"] for each in key.items.values()}),
@@ -184,13 +181,13 @@ def summarise(
         for each in ratings
         if each.comment
     ]
-    commit(plot, lambda path: plot_review(path, boards, key.form))
+    commit(plot, lambda path: plot_review(path, boards))
     return summary | {"plot": str(plot)}
 
 
-def readable(summary: Mapping[str, Any], form: Form) -> str:
+def readable(summary: Mapping[str, Any]) -> str:
     """The figures, for a terminal."""
-    titles = {each.key: each.title for each in form.dimensions} | {"total": form.total}
+    titles = {each.key: each.title for each in DIMENSIONS}
     lines = [f"{len(summary['raters'])} raters, {summary['questions']} questions"]
     for name, found in summary["systems"].items():
         lines += ["", f"{name:<31}  mean ± SD     95 %            between raters   α"]
@@ -230,7 +227,6 @@ def draw_review(
     gold: Path | None,
     out: Path,
     *,
-    form: str,
     questions: int,
     strata: str | None,
     shown: Shown,
@@ -248,11 +244,9 @@ def draw_review(
     with reading(*systems.values()):
         answers = {name: read_answers(path, STRATA) for name, path in systems.items()}
     try:
-        chosen = form_of(form)
         kit = make_kit(
             {name: table.to_pylist() for name, table in answers.items()},
             references,
-            form=chosen.name,
             questions=questions,
             strata=strata,
             shown=shown,
@@ -260,11 +254,10 @@ def draw_review(
         )
     except ValueError as error:
         raise UsageError(str(error)) from error
-    sheet = write_sheet(kit, chosen, out)
+    sheet = write_sheet(kit, out)
     say(f"Give {sheet} to the raters, and keep {out / 'key.json'}.")
     return {
         "sample": kit.sample,
-        "form": chosen.name,
         "questions": len(kit.questions()),
         "items": len(kit.items),
         "num_systems": len(kit.systems),

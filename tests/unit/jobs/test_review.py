@@ -35,7 +35,6 @@ def folder(tmp_path: Path) -> Path:
         (["answers=none.parquet"], "answers.system=none.parquet: there is no such file"),
         (["answers=[{A}]"], "answers: name the systems"),
         (["answers={A}", "gold=none.jsonl"], "gold=none.jsonl: there is no such file"),
-        (["answers={A}", "form=stars"], "form=stars: there are likert, rasrag"),
         (["answers={A}", "questions=some"], "questions=some: a whole number, at least 1"),
         (["import=3"], "key.json: there is no such file"),
         (["answers={A}", "questions=40"], "questions=40: only 6"),
@@ -69,7 +68,7 @@ def test_systems_and_raters_are_told_apart_in_the_summary(folder: Path) -> None:
             {"item": item, "safety": high if each["system"] == "one" else 2}
             for item, each in key["items"].items()
         ]
-        content = {"kind": "srrag review", "layout": 1, "sample": key["sample"], "form": "likert"}
+        content = {"kind": "srrag review", "layout": 1, "sample": key["sample"]}
         path = folder / f"{rater}.json"
         path.write_text(json.dumps({**content, "rater": rater, "ratings": ratings}))
     given = f"import=[{folder}/Ann.json,{folder}/Bo.json]"

@@ -16,8 +16,8 @@ function sheet() {
     for (const scale of article.querySelectorAll("fieldset")) row[scale.dataset.dimension] = value(scale);
     return { ...row, comment: article.querySelector("textarea").value.trim() };
   });
-  const { layout, sample, form } = rules;
-  return { kind: "srrag review", layout, sample, form, rater: at("rater").value.trim(), ratings };
+  const { layout, sample } = rules;
+  return { kind: "srrag review", layout, sample, rater: at("rater").value.trim(), ratings };
 }
 
 function fill(content) {
@@ -30,24 +30,7 @@ function fill(content) {
     }
     article.querySelector("textarea").value = row.comment ?? "";
   }
-  articles.forEach(limit);
   count();
-}
-
-function limit(article) {
-  if (!rules.given_first) return;
-  const [first, ...others] = article.querySelectorAll("fieldset");
-  const lead = value(first);
-  const allowed = lead === null ? null : rules.given_first[lead];
-  for (const scale of others) {
-    for (const radio of radios(scale)) {
-      radio.disabled = allowed !== null && !allowed.includes(Number(radio.value));
-      if (radio.disabled) radio.checked = false;
-    }
-    if (allowed?.length === 1) radios(scale).find((radio) => !radio.disabled).checked = true;
-  }
-  const values = [first, ...others].map(value);
-  article.querySelector("output").textContent = values.includes(null) ? "–" : values.reduce((a, b) => a + b);
 }
 
 function count() {
@@ -65,15 +48,13 @@ function keep() {
   }
 }
 
-function changed(event) {
-  const article = event.target.closest("article");
-  if (article) limit(article);
+function changed() {
   count();
   keep();
 }
 
 function go(scale) {
-  const radio = chosen(scale) ?? radios(scale).find((each) => !each.disabled);
+  const radio = chosen(scale) ?? radios(scale)[0];
   radio.focus({ preventScroll: true });
   scale.scrollIntoView({ block: "center" });
 }
@@ -87,11 +68,11 @@ function typed(event) {
   const scale = event.target.closest("fieldset");
   if (!scale || event.ctrlKey || event.metaKey || event.altKey) return;
   const gone = event.key === "Backspace" || event.key === "Delete";
-  const radio = radios(scale).find((each) => each.value === event.key && !each.disabled);
+  const radio = radios(scale).find((each) => each.value === event.key);
   if (!radio && !gone) return;
   for (const each of radios(scale)) each.checked = each === radio;
   event.preventDefault();
-  changed(event);
+  changed();
   const next = scales[scales.indexOf(scale) + 1];
   if (next && !gone) go(next);
 }
@@ -100,7 +81,7 @@ function empty(event) {
   const found = radios(event.target.closest("fieldset"));
   for (const radio of found) radio.checked = false;
   found[0].focus();
-  changed(event);
+  changed();
 }
 
 function save() {
@@ -135,7 +116,7 @@ async function load(event) {
   }
 }
 
-document.addEventListener("change", (event) => event.target.id !== "load" && changed(event));
+document.addEventListener("change", (event) => event.target.id !== "load" && changed());
 document.addEventListener("input", (event) => event.target.matches("#rater, textarea") && keep());
 document.addEventListener("keydown", typed);
 document.addEventListener("click", (event) => event.target.matches(".clear") && empty(event));

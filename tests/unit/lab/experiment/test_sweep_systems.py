@@ -17,9 +17,7 @@ from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.in_sample import InSample
 from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
 from srrag.lab.experiment.sweep import bench_group
-from srrag.lab.experiment.table import ranks, readable_systems
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.report.row import Figure, Row
 
 GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
 
@@ -62,23 +60,6 @@ def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
     assert not set(names) & set(off)
     with pytest.raises(UsageError, match="configuration 'srrag"):
         configurations(*wanted, made_before(config["sweep"]))
-
-
-def test_systems_are_ranked_by_each_metric_and_never_by_a_mean() -> None:
-    def row(name: str, **values: float) -> Row:
-        metrics = {
-            key: Figure(value=value, better="lower" if key == "miss@10" else "higher")
-            for key, value in values.items()
-        }
-        return Row(name=name, bench="b", command="c", metrics=metrics)
-
-    a, b = {"nDCG@10": 0.5, "miss@10": 0.1}, {"nDCG@10": 0.7, "miss@10": 0.2}
-    order = ranks([row("a", **a), row("b", **b), row("c")], ["nDCG@10", "miss@10", "absent"])
-    assert order == {"nDCG@10": ["b", "a"], "miss@10": ["a", "b"]}
-    told = readable_systems(order, {"c": "no stage"}, "nobody")
-    assert "nDCG@10, best first: b, a" in told
-    assert "off, c: no stage" in told
-    assert readable_systems({}, {}, "") == ""
 
 
 def near(tmp_path: Path) -> NearTopicBench:

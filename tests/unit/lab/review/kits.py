@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from srrag.lab.review.forms import LIKERT, Form
 from srrag.lab.review.kit import Kit, make_kit
+from srrag.lab.review.scales import KEYS
 from tests.judged import PASSAGE, answers
 
 NASTY = '</script><img src=x onerror="window.hacked=1">{{ 7*7 }}'
@@ -40,21 +40,19 @@ def gold(count: int = 6) -> list[dict[str, Any]]:
     ]
 
 
-def kit(*systems: str, questions: int = 3, form: str = "likert", seed: int = 0) -> Kit:
+def kit(*systems: str, questions: int = 3, seed: int = 0) -> Kit:
     """A kit of these systems, of one by default."""
     named = {name: rows(name) for name in systems or ("one",)}
-    return make_kit(named, gold(), form=form, questions=questions, strata="condition", seed=seed)
+    return make_kit(named, gold(), questions=questions, strata="condition", seed=seed)
 
 
-def filled(
-    folder: Path, made: Kit, rater: str, values: dict[str, list[int | None]], form: Form = LIKERT
-) -> Path:
+def filled(folder: Path, made: Kit, rater: str, values: dict[str, list[int | None]]) -> Path:
     """A sheet as the page saves it; items that `values` lacks are left out."""
     ratings = [
-        {"item": item, **dict(zip(form.keys, given, strict=True)), "comment": ""}
+        {"item": item, **dict(zip(KEYS, given, strict=True)), "comment": ""}
         for item, given in values.items()
     ]
-    content = {"kind": "srrag review", "layout": 1, "sample": made.sample, "form": made.form}
+    content = {"kind": "srrag review", "layout": 1, "sample": made.sample}
     path = folder / f"{rater}.json"
     path.write_text(json.dumps({**content, "rater": rater, "ratings": ratings}))
     return path
