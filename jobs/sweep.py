@@ -8,12 +8,13 @@ from typing import Any
 from srrag.core.errors import UsageError
 from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.estimate import estimate
-from srrag.lab.experiment.pairs import expanded_pairs
+from srrag.lab.experiment.pairs import expanded_pairs, paired, readable_pairs
 from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.sweep import bench_group, row_off, run_sweep
 from srrag.lab.experiment.sweep_summary import told
-from srrag.lab.experiment.table import readable_systems
+from srrag.lab.experiment.table import readable, readable_systems
 from srrag.lab.experiment.terms import Terms
+from srrag.lab.measure.scores import readable_chance
 from srrag.runner.progress import say
 
 
@@ -40,17 +41,18 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     unfair = str((given.get("unfair") or {}).get(bench_group(config["overrides"], kind)) or "")
     idle = [row_off(n, why, bench, terms, str(given["rows"][n]), unfair) for n, why in lost.items()]
     found = run_sweep(bench, terms, rows, baseline, off=idle, unfair=unfair)
-    summary, text = told(
-        found,
-        bench,
-        baseline,
-        pairs=pairs,
-        by=terms.bench.get("by"),
-        shown=given.get("shown"),
-        resampling=terms.resampling,
+    summary = told(found, bench, terms, baseline)
+    by = terms.bench.get("by") or ""
+    compared = paired(
+        {name: each.scores for name, each in found.outcomes.items()},
+        pairs,
+        {row["query_id"]: str(row.get(by, "")) for row in bench.gold},
     )
     without = {r.name: ", ".join(r.pipeline.left_out) for r in rows if r.pipeline.left_out}
-    summary["off"] = without | lost
-    say(text + readable_systems(summary["off"] if off is not None else {}, unfair))
+    summary |= {"off": without | lost, "pairs": [each.as_dict() for each in compared]}
+    more = [*readable_chance(summary.get("chance", {})), readable_pairs(compared)]
+    table = readable([*found.rows, *found.controls], baseline, given.get("shown"))
+    shown = readable_systems(summary["off"] if off is not None else {}, unfair)
+    say("\n".join([*found.seen.said(), table]) + "\n".join(more) + shown)
     took = {"out": config["out"], "seconds": round(time.perf_counter() - started, 3)}
     return summary | took

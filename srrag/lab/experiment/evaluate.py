@@ -13,20 +13,17 @@ from srrag.config import factory
 from srrag.config.compose import with_pipeline
 from srrag.config.places import CONF
 from srrag.core.errors import UsageError, reading
-from srrag.core.figures import Figure
 from srrag.core.pipeline import Pipeline
-from srrag.lab.experiment.bench import Bench
 from srrag.lab.experiment.components import evaluate_extraction, evaluate_filter
 from srrag.lab.experiment.configurations import Configuration, key_of
-from srrag.lab.experiment.controls import control_figures
 from srrag.lab.experiment.estimate import estimate
 from srrag.lab.experiment.nli import evaluate_nli
 from srrag.lab.experiment.read_bench import SYSTEMS, read_bench
-from srrag.lab.experiment.sweep import Swept, run_sweep
-from srrag.lab.experiment.sweep_summary import asked, row_figures
+from srrag.lab.experiment.sweep import run_sweep
+from srrag.lab.experiment.sweep_summary import told
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.cases import read_answers
-from srrag.lab.measure.scores import by_group, readable_chance
+from srrag.lab.measure.scores import readable_chance
 from srrag.runner.progress import say
 
 _OF_THE_COMPARISON = ("out", "bench.answers", "bench.baseline_answers")
@@ -116,17 +113,18 @@ _OF_SYSTEM = ("failed", "abstained", "without_gold", "answers_without_question")
 
 
 def readable(summary: Mapping[str, Any]) -> str:
-    """The whole text; `summary` is what `srrag evaluate` prints as its last line."""
+    """The figures of a sweep of a row or two, for a terminal."""
     lines = [", ".join(_head(summary))]
     if broken := summary.get("broken_judges"):
         lines += ["", f"NO RESULT: no answer of the judge could be used for {', '.join(broken)}"]
-    for role, prefix in (("system", ""), ("baseline", "baseline_")):
-        if f"{prefix}metrics" in summary:
-            lines += ["", summary[role], *_system(summary, prefix)]
+    rows = summary["rows"]
+    for name, row in rows.items():
+        lines += ["", name, *_system(summary, row)]
     lines += _controls(summary.get("controls", {}))
-    if "difference" in summary:
-        lines += ["", f"{summary['system']} - {summary['baseline']}"]
-        lines += _by_judge(summary, summary["difference"])
+    for name, row in rows.items():
+        if "difference" in row:
+            lines += ["", f"{name} - {summary['baseline']}"]
+            lines += _by_judge(summary, row["difference"])
     return "\n".join(lines) + "\n"
 
 
@@ -141,17 +139,14 @@ def _head(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name.replace('_', ' ')} {summary[name]}"
 
 
-def _system(summary: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def _system(summary: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[str]:
     """What was lost, the figures by judge and by group, and what the benchmark adds."""
-    counts = {name: summary.get(f"{prefix}{name}") for name in _OF_SYSTEM}
-    counts |= summary.get(f"{prefix}missing", {})
-    if "judge" not in summary:
-        counts["without_gold"] = None
+    counts = {name: row.get(name) for name in _OF_SYSTEM} | row.get("missing", {})
     always = {"abstained" if "judge" in summary else "failed"}
     told = {name: n for name, n in counts.items() if n is not None and (n or name in always)}
     yield "  " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in told.items())
-    yield from _by_judge(summary, summary[f"{prefix}metrics"])
-    for name, figures in summary.get(f"{prefix}groups", {}).items():
+    yield from _by_judge(summary, row["metrics"])
+    for name, figures in row.get("groups", {}).items():
         yield f"  {name}"
         yield from (line(*entry) for entry in figures["metrics"].items())
     yield from readable_chance(summary.get("chance", {}))
@@ -235,9 +230,12 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
     else:
         bench = read_bench(terms)
         rows = systems_of(config, bench.asked)
-        found = run_sweep(bench, terms, rows, rows[-1].name, alone=True)
-        summary = _summary(found, bench, terms)
+        baseline = rows[-1].name
+        found = run_sweep(bench, terms, rows, baseline, alone=True)
+        summary = told(found, bench, terms, baseline)
         say("\n".join([*found.seen.said(), readable(summary)]))
+        first = rows[0].name
+        summary = {"system": first, **summary, **summary["rows"][first]}
     return {**summary, "seconds": round(time.perf_counter() - started, 3)}
 
 
@@ -252,41 +250,3 @@ def _estimated(config: dict[str, Any], terms: Terms) -> dict[str, Any]:
     bench = read_bench(terms)
     runs = {row.name: row.run for row in systems_of(config, bench.asked) if row.run}
     return estimate(runs, bench.questions, terms.running.place, bench)
-
-
-def _counted(figure: Figure) -> dict[str, Any]:
-    """A figure with its counts, those of nothing lost too."""
-    return figure.stated() | {n: getattr(figure, n) for n in ("items", "failed", "left_out")}
-
-
-def _summary(found: Swept, bench: Bench, terms: Terms) -> dict[str, Any]:
-    """The figures of the system and its baseline, with what the benchmark states beside them."""
-    summary: dict[str, Any] = {
-        "questions": len(bench.gold),
-        "without_gold": len(bench.gold) - bench.questions.num_rows,
-        **bench.facts,
-    }
-    roles = ("system", ""), ("baseline", "baseline_")
-    for (role, prefix), row in zip(roles, found.rows, strict=False):
-        outcome, figures = found.outcomes[row.name], row_figures(row)
-        stated = {
-            "failed": row.failed,
-            "in_sample": row.in_sample.model_dump(),
-            "metrics": {name: _counted(each) for name, each in row.metrics.items()},
-            **outcome.facts,
-        }
-        if bench.groups:
-            grouped = by_group(outcome.scores, bench.groups, **terms.resampling)
-            stated["groups"] = {name: {"metrics": each} for name, each in grouped.items()}
-        summary |= {role: row.name, **{f"{prefix}{key}": each for key, each in stated.items()}}
-        if "difference" in figures:
-            summary["difference"] = figures["difference"]
-    broken = sorted({name for outcome in found.outcomes.values() for name in outcome.broken})
-    return {
-        **summary,
-        "controls": control_figures(found.control_scores, **terms.resampling),
-        "unfit": dict(found.unfit),
-        **asked(found, bench),
-        "broken_judges": broken,
-        "ok": not broken,
-    }

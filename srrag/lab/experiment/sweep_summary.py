@@ -1,18 +1,18 @@
-"""The figures of a sweep, as the last line of its job and as a table for a terminal."""
+"""The figures of a sweep, or of an evaluation, as the last line of its job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from srrag.lab.experiment.bench import Bench
+from srrag.core.figures import Figure
+from srrag.lab.experiment.bench import Bench, Outcome
 from srrag.lab.experiment.controls import control_figures
-from srrag.lab.experiment.pairs import paired, readable_pairs
 from srrag.lab.experiment.sweep import Swept, finished_parts
-from srrag.lab.experiment.table import readable
-from srrag.lab.measure.scores import readable_chance
+from srrag.lab.experiment.terms import Terms
+from srrag.lab.measure.scores import by_group
 from srrag.lab.report.row import Row, spreads
 from srrag.llm.completion import Usage
 from srrag.runner.summary import calls_made, usage_of
@@ -20,58 +20,31 @@ from srrag.runner.sweep import Sweep
 from srrag.storage.store import Receipt
 
 
-def told(
-    found: Swept,
-    bench: Bench,
-    baseline: str,
-    *,
-    pairs: Sequence[tuple[str, str]],
-    by: str | None,
-    shown: Sequence[str] | None,
-    resampling: Mapping[str, int],
-) -> tuple[dict[str, Any], str]:
-    """The figures of a sweep as JSON, and as text: rows, controls, chance, and `pairs` by group."""
-    compared = paired(
-        {name: each.scores for name, each in found.outcomes.items()},
-        pairs,
-        {row["query_id"]: str(row.get(by or "", "")) for row in bench.gold},
-    )
-    by_chance = bench.facts.get("chance", {})
-    table = readable([*found.rows, *found.controls], baseline, shown)
-    text = "\n".join([*found.seen.said(), table])
-    more = [*readable_chance(by_chance), readable_pairs(compared)]
-    summary = _figures(found, bench) | {
-        "baseline": baseline,
-        "controls": control_figures(found.control_scores, **resampling),
-        "unfit": dict(found.unfit),
-        "chance": by_chance,
-        "pairs": [each.as_dict() for each in compared],
-    }
-    return summary, text + "\n".join(more)
-
-
-def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
-    """Counts, costs, and the metrics of each row."""
-    made, outcomes, sweeps = found.rows, found.outcomes, found.sweeps
+def told(found: Swept, bench: Bench, terms: Terms, baseline: str) -> dict[str, Any]:
+    """The figures of all rows as JSON, with what the benchmark states, counts and costs."""
+    made, sweeps = found.rows, found.sweeps
     parts = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     failed = {row.name: row.reason for row in made if row.state == "failed"}
-    broken = sorted({name for outcome in outcomes.values() for name in outcome.broken})
+    broken = sorted({name for outcome in found.outcomes.values() for name in outcome.broken})
     once = _receipts(sweeps, bench.questions)
     return {
+        "baseline": baseline,
         "configurations": len(made),
         "failed": failed,
         "broken_judges": broken,
         "questions": len(bench.gold),
-        "faulty_questions": bench.facts.get("faulty_questions", 0),
         "without_gold": len(bench.gold) - bench.questions.num_rows,
+        **bench.facts,
         "failed_questions": sum(row.failed for row in made),
         "stages": sum(len(sweep.plan.steps) for sweep in sweeps),
         "parts": parts,
         "parts_made": parts - found.parts_before,
         "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
-        **asked(found, bench),
-        "rows": {row.name: row_figures(row) for row in made},
+        **_asked(found, bench, once),
+        "rows": {row.name: _of_row(row, found.outcomes[row.name], bench, terms) for row in made},
+        "controls": control_figures(found.control_scores, **terms.resampling),
+        "unfit": dict(found.unfit),
         "over_seeds": {
             each.name: {
                 name: {"mean": round(mean, 4), "sd": round(sd, 4), "seeds": len(each.seeds)}
@@ -83,21 +56,33 @@ def _figures(found: Swept, bench: Bench) -> dict[str, Any]:
     }
 
 
-def asked(found: Swept, bench: Bench) -> dict[str, Any]:
+def _asked(found: Swept, bench: Bench, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """The calls and tokens of answering, stages that are shared once, and of judging."""
-    usage = {"answers": usage_of(_receipts(found.sweeps, bench.questions)), "judges": Usage()}
+    usage = {"answers": usage_of(receipts), "judges": Usage()}
     for outcome in found.outcomes.values():
         usage["judges"].add(outcome.usage)
     return calls_made(usage, bench.questions.num_rows)
 
 
-def row_figures(row: Row) -> dict[str, Any]:
-    """The metrics of a row, and its differences to the baseline, as a summary states them."""
-    metrics = {name: each.stated() for name, each in row.metrics.items()}
-    if not row.difference:
-        return {"metrics": metrics}
-    more = {name: each.stated() for name, each in row.difference.items()}
-    return {"metrics": metrics, "difference": more}
+def _of_row(row: Row, outcome: Outcome, bench: Bench, terms: Terms) -> dict[str, Any]:
+    """The figures of a row, also by group, its differences to the baseline, and what was lost."""
+    figures: dict[str, Any] = {
+        "failed": row.failed,
+        "in_sample": row.in_sample.model_dump(),
+        "metrics": {name: _counted(each) for name, each in row.metrics.items()},
+        **outcome.facts,
+    }
+    if row.difference:
+        figures["difference"] = {name: each.stated() for name, each in row.difference.items()}
+    if bench.groups:
+        grouped = by_group(outcome.scores, bench.groups, **terms.resampling)
+        figures["groups"] = {name: {"metrics": each} for name, each in grouped.items()}
+    return figures
+
+
+def _counted(figure: Figure) -> dict[str, Any]:
+    """A figure with its counts, those of nothing lost too."""
+    return figure.stated() | {n: getattr(figure, n) for n in ("items", "failed", "left_out")}
 
 
 def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:

@@ -32,6 +32,11 @@ class Piece:
     number: int | None = None
 
 
+def write_page(kit: Kit, path: Path) -> None:
+    """Write the page."""
+    path.write_text(render(kit), "utf-8")
+
+
 def render(kit: Kit) -> str:
     """The page. Texts are escaped, and no script but its own runs; it asks the network nothing."""
     script, style = ((_ASSETS / name).read_text("utf-8") for name in ("sheet.js", "sheet.css"))

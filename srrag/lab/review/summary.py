@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from srrag.core.errors import UsageError, reading
 from srrag.lab.measure.cases import STRATA, read_answers, read_gold_answers
 from srrag.lab.review.figures import Board, by_question, differences, figures
-from srrag.lab.review.filled import read_sheets, render, sheet_files
+from srrag.lab.review.filled import read_sheets, sheet_files, write_page
 from srrag.lab.review.kit import Kit, Shown, make_kit
 from srrag.lab.review.scales import DIMENSIONS, KEYS
 from srrag.runner.progress import say
@@ -132,8 +132,7 @@ def write_sheet(kit: Kit, out: Path) -> Path:
     if (out / "key.json").exists() and read_key(out / "key.json").sample != kit.sample:
         raise UsageError(f"{out / 'key.json'} is the key of another sample; choose another out=")
     sheet = out / "sheets" / "sheet.html"
-    page = render(kit)
-    commit(sheet, lambda path: path.write_text(page, "utf-8"))
+    commit(sheet, lambda path: write_page(kit, path))
     commit_json(out / "key.json", kit.key())
     return sheet
 

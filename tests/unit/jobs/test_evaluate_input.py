@@ -50,8 +50,9 @@ def test_what_does_not_fit_together_is_counted(folder: Path, capsys: Any) -> Non
     )  # fmt: skip
     assert (summary["questions"], summary["without_gold"]) == (3, 1)
     assert summary["missing"] == {"empty": 1, "not answered": 1}
-    assert summary["baseline_missing"] == {"not answered": 2}
-    assert summary["baseline_answers_without_question"] == 2
+    baseline = summary["rows"][summary["baseline"]]
+    assert baseline["missing"] == {"not answered": 2}
+    assert baseline["answers_without_question"] == 2
     coverage = summary["metrics"]["nugget_coverage"]
     assert (coverage["value"], coverage["n"], coverage["left_out"]) == (0.5, 2, 1)
     assert summary["difference"]["nugget_coverage"]["value"] == 0.5

@@ -25,7 +25,7 @@ def evaluate(root: Path, *more: str) -> dict[str, Any]:
 
 def test_two_pipelines_are_compared_with_p_values(sample_root: Path) -> None:
     summary = evaluate(sample_root, "baseline=dense")
-    metrics, other = summary["metrics"], summary["baseline_metrics"]
+    metrics, other = summary["metrics"], summary["rows"]["dense"]["metrics"]
     assert {"nDCG@10", "MRR@10", "P@10", "miss@10", "coverage@10"} <= set(metrics)
     for name, difference in summary["difference"].items():
         apart = metrics[name]["value"] - other[name]["value"]

@@ -95,6 +95,6 @@ def test_a_ranking_whose_questions_were_all_seen_is_printed_without_a_figure() -
     step = Learned(name="betr", seen=tuple(row["text"] for row in QUESTIONS))
     seen = in_sample([step], QUESTIONS, "apart")
     kept, _ = split([scores([1.0, 1.0, 0.0, 1.0])], seen)
-    summary = {"system": "srrag", "questions": 4, "failed": 0, "without_gold": 0}
-    told = readable(summary | {"metrics": {"nDCG@10": figure(kept[0], **HOW)}})
+    row = {"failed": 0, "metrics": {"nDCG@10": figure(kept[0], **HOW)}}
+    told = readable({"questions": 4, "without_gold": 0, "rows": {"srrag": row}})
     assert seen.reason and seen.reason in told and "1.0000" not in told

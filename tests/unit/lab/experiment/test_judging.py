@@ -75,9 +75,10 @@ def test_stored_answers_are_judged_by_rules_without_a_root(folder: Path) -> None
 
 def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
     summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}", "controls=false")
-    assert summary["baseline_missing"] == {"not answered": 1}
-    assert summary["baseline_metrics"]["faithfulness"]["value"] == 0.5
-    assert summary["baseline_metrics"]["nugget_coverage"]["n"] == 2
+    baseline = summary["rows"][summary["baseline"]]
+    assert baseline["missing"] == {"not answered": 1}
+    assert baseline["metrics"]["faithfulness"]["value"] == 0.5
+    assert baseline["metrics"]["nugget_coverage"]["n"] == 2
     difference = summary["difference"]["faithfulness"]
     assert (difference["value"], difference["n"]) == (0.5, 2)
     assert difference["p_holm"] >= difference["p"] > 0
@@ -254,7 +255,7 @@ def test_a_model_judges_stage_by_stage(folder: Path) -> None:
     assert values["completeness"] == 1.0
     assert values["factuality_no_reference"] is None
     assert summary["not_judged"] == 0
-    baseline = summary["baseline_metrics"]
+    baseline = summary["rows"][summary["baseline"]]["metrics"]
     assert baseline["factuality"]["value"] == baseline["completeness_response"]["value"] == 0.5
     assert summary["difference"]["completeness"]["n"] == 2
     named = ["completeness", "evidence", "claims", "form"]
