@@ -17,7 +17,7 @@ from srrag.core.step import Step
 from srrag.lab.experiment.judging import judge, judged_in
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.judgements import CASES, Case, metrics_of
-from srrag.lab.measure.scores import Figure, Scores, figure, only, score
+from srrag.lab.measure.scores import Scores, only, score
 
 TOP = 3
 """Pieces of evidence that the control `top3` quotes whole."""
@@ -227,19 +227,6 @@ def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Return the reasons why metrics are unfit from two sources, both where there are two."""
     names = dict.fromkeys([*told, *more])
     return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
-
-
-def control_figures(
-    found: Mapping[str, Sequence[Scores]], *, resamples: int, seed: int
-) -> dict[str, dict[str, dict[str, Figure]]]:
-    """Return the metrics of each control, for a summary."""
-    resampling = {"resamples": resamples, "seed": seed}
-    return {
-        name.removeprefix(PREFIX): {
-            "metrics": {each.metric.name: figure(each, **resampling) for each in scores}
-        }
-        for name, scores in found.items()
-    }
 
 
 def _value(scores: Scores) -> float | None:

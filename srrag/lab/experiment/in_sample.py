@@ -84,16 +84,6 @@ def in_sample(steps: Iterable[Step], questions: Sequence[Mapping[str, Any]], mod
     return InSample(len(ids), parts, tuple(unknown), mode == "allow")
 
 
-def united(found: Sequence[InSample]) -> InSample:
-    """Join the overlaps of systems that are compared: they have to count the same questions."""
-    parts: dict[str, frozenset[str]] = {}
-    for each in found:
-        for name, seen in each.parts.items():
-            parts[name] = parts.get(name, frozenset()) | seen
-    unknown = sorted({name for each in found for name in each.unknown})
-    return InSample(found[0].asked, parts, tuple(unknown), found[0].allowed)
-
-
 def split(found: Sequence[Scores], seen: InSample) -> tuple[list[Scores], list[Scores]]:
     """Split scores into those of the headline, and those of the questions that are kept apart."""
     kept = [only(each, set(each.questions) - seen.apart, seen.reason) for each in found]

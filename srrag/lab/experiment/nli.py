@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.algo.classification import best_threshold
 from srrag.algo.intervals import Values, counts_intervals
 from srrag.algo.significance import alpha_interval
 from srrag.core.errors import UsageError, reading
@@ -162,14 +163,6 @@ def _binary(sums: Values) -> dict[str, Values]:
     }
 
 
-def best_threshold(gold: Bools, values: npt.NDArray[np.floating[Any]]) -> float:
-    """Return the threshold with the best F1 on these pairs (in-sample, so optimistic)."""
-    candidates = np.unique(values)
-    found = values[None, :] >= candidates[:, None]
-    f1 = 2 * (found & gold).sum(axis=1) / (found.sum(axis=1) + gold.sum())
-    return float(candidates[np.argmax(f1)])
-
-
 def _code(label: str) -> float:
     """Return a label's number; a missing verdict gets a number that no physician uses."""
     return float(LABELS.index(label)) if label else float(len(LABELS))
@@ -242,8 +235,10 @@ def _measured(
         raise UsageError(f"{path}: every pair is {seen.reason}")
     found = agreement(rows, given, **resampling)
     gold = np.array([row["label"] == "Entailment" for row in rows])
+    if gold.all() or not gold.any():
+        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
     cosines = _cosines(terms, rows)
-    threshold = best_threshold(gold, cosines)
+    threshold = best_threshold(gold.astype(np.float64), cosines)
     questions = [str(row["question"]) for row in rows]
     best = binary(gold, cosines >= threshold, questions, **resampling)
     constant = binary(gold, np.ones_like(gold), questions, **resampling)

@@ -17,7 +17,7 @@ from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.lab.experiment.bench import Bench, Outcome
 from srrag.lab.experiment.configurations import Configuration
-from srrag.lab.experiment.in_sample import InSample, in_sample, united
+from srrag.lab.experiment.in_sample import InSample, in_sample
 from srrag.lab.experiment.running import Running
 from srrag.lab.experiment.table import compared, judged_fit
 from srrag.lab.experiment.terms import Terms
@@ -65,7 +65,6 @@ class Swept:
     rows: Sequence[Row]
     controls: Sequence[Row]
     outcomes: Mapping[str, Outcome]
-    control_scores: Mapping[str, Sequence[Scores]]
     unfit: Mapping[str, str]
     """Metrics on which a control is not below the systems, with the reason."""
     seen: InSample
@@ -119,7 +118,7 @@ def run_sweep(
             for table in score_tables(name, each, known, seen)
         ]
         write_results(out, [*made, *off, *tried], tables, gold)
-    return Swept(made, tried, outcomes, controls, told, seen, sweeps, before)
+    return Swept(made, tried, outcomes, told, seen, sweeps, before)
 
 
 def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, unfair: str) -> Row:
@@ -138,9 +137,8 @@ def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, un
 def _in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
     """The in-sample questions of the judges and all rows, so that all rows count the same ones."""
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
-    return united(
-        [in_sample([*bench.learned, *row.steps], questions, terms.in_sample) for row in rows]
-    )
+    steps = [step for row in rows for step in row.steps]
+    return in_sample([*bench.learned, *steps], questions, terms.in_sample)
 
 
 def _place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:

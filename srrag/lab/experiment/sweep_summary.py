@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.core.figures import Figure
 from srrag.lab.experiment.bench import Bench, Outcome
-from srrag.lab.experiment.controls import control_figures
+from srrag.lab.experiment.controls import PREFIX
 from srrag.lab.experiment.sweep import Swept, finished_parts
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.scores import by_group
@@ -43,7 +42,9 @@ def told(found: Swept, bench: Bench, terms: Terms, baseline: str) -> dict[str, A
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
         **_asked(found, bench, once),
         "rows": {row.name: _of_row(row, found.outcomes[row.name], bench, terms) for row in made},
-        "controls": control_figures(found.control_scores, **terms.resampling),
+        "controls": {
+            row.name.removeprefix(PREFIX): {"metrics": _metrics(row)} for row in found.controls
+        },
         "unfit": dict(found.unfit),
         "over_seeds": {
             each.name: {
@@ -69,7 +70,7 @@ def _of_row(row: Row, outcome: Outcome, bench: Bench, terms: Terms) -> dict[str,
     figures: dict[str, Any] = {
         "failed": row.failed,
         "in_sample": row.in_sample.model_dump(),
-        "metrics": {name: _counted(each) for name, each in row.metrics.items()},
+        "metrics": _metrics(row),
         **outcome.facts,
     }
     if row.difference:
@@ -80,9 +81,12 @@ def _of_row(row: Row, outcome: Outcome, bench: Bench, terms: Terms) -> dict[str,
     return figures
 
 
-def _counted(figure: Figure) -> dict[str, Any]:
-    """A figure with its counts, those of nothing lost too."""
-    return figure.stated() | {n: getattr(figure, n) for n in ("items", "failed", "left_out")}
+def _metrics(row: Row) -> dict[str, Any]:
+    """The figures of a row with their counts, those of nothing lost too."""
+    return {
+        name: each.stated() | {n: getattr(each, n) for n in ("items", "failed", "left_out")}
+        for name, each in row.metrics.items()
+    }
 
 
 def _receipts(sweeps: Sequence[Sweep], questions: pa.Table) -> list[Receipt]:

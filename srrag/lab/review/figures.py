@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from srrag.algo.intervals import ratio_interval
-from srrag.algo.significance import alpha_interval, holm, paired_bootstrap
+from srrag.algo.significance import alpha_interval
 from srrag.core.figures import measured, unmeasured
+from srrag.lab.measure.judgements import Metric
+from srrag.lab.measure.scores import Figure, Scores, compare, figure
 from srrag.lab.review.filled import Rating
 from srrag.lab.review.scales import KEYS, SCALE
 
 Floats = npt.NDArray[np.float64]
-Figure = dict[str, Any]
 
 
 class Board:
@@ -70,29 +70,33 @@ def figures(board: Board, *, resamples: int, seed: int) -> dict[str, Figure]:
 def _figure(board: Board, key: str, resamples: int, seed: int) -> Figure:
     values = board.values[key]
     given = values[~np.isnan(values)]
-    counts: Figure = {"items": len(given), "missing": int(values.size - len(given))}
-    if not len(given):
-        return unmeasured("nobody rated it", **counts)
-    by_question: dict[str, list[float]] = {}
-    for place, query in enumerate(board.queries):
-        rated = values[:, place]
-        by_question.setdefault(query, []).extend(rated[~np.isnan(rated)].tolist())
-    rated_questions = [each for each in by_question.values() if each]
-    found = ratio_interval(
-        np.array([sum(each) for each in rated_questions]),
-        np.array([float(len(each)) for each in rated_questions]),
-        resamples=resamples,
-        seed=seed,
-    )
+    scores = _scores(board, key)
+    found = figure(scores, resamples=resamples, seed=seed)
+    found["missing"] = int(values.size - len(given))
+    if found["value"] is None:
+        return found
     spreads = board.spreads(key)
     between = spreads[~np.isnan(spreads)]
     return {
-        **measured(found, len(rated_questions), **counts),
+        **found,
         "sd": round(float(given.std(ddof=1)), 4) if len(given) > 1 else None,
         "sd_between_raters": round(float(between.mean()), 4) if len(between) else None,
         "alpha": _alpha(board, key, resamples, seed),
         "counts": {f"{value:g}": n for value, n in sorted(Counter(given.tolist()).items())},
     }
+
+
+def _scores(board: Board, key: str) -> Scores:
+    """The ratings of each question on a dimension: their sum over their number."""
+    rated: dict[str, list[float]] = {}
+    for place, query in enumerate(board.queries):
+        values = board.values[key][:, place]
+        rated.setdefault(query, []).extend(values[~np.isnan(values)].tolist())
+    kept = {query: each for query, each in rated.items() if each}
+    sums, counts = (np.array([f(each) for each in kept.values()], float) for f in (sum, len))
+    metric, lost = Metric(key, "a rating", pooled=True), len(rated) - len(kept)
+    items = int(counts.sum())
+    return Scores(metric, tuple(kept), sums, counts, items, 0, lost, empty="nobody rated it")
 
 
 def _alpha(board: Board, key: str, resamples: int, seed: int) -> Figure:
@@ -123,26 +127,16 @@ def differences(ours: Board, theirs: Board, *, resamples: int, seed: int) -> dic
     Questions without a rating in one of the systems are left out and counted. Holm's correction of
     the p-values runs over the dimensions.
     """
-    found: dict[str, Figure] = {}
-    other = {query: place for place, query in enumerate(theirs.queries)}
-    for key in ours.values:
-        pairs = [
-            (mean, theirs.means(key)[other[query]])
-            for query, mean in zip(ours.queries, ours.means(key), strict=True)
-            if query in other
-        ]
-        table = np.array(pairs, np.float64).reshape(-1, 2)
-        kept = table[~np.isnan(table).any(axis=1)]
-        left_out = len(ours.queries) - len(kept)
-        if not len(kept):
-            found[key] = unmeasured("no question is rated for both", left_out=left_out)
-            continue
-        *ends, p = paired_bootstrap(kept[:, 0], kept[:, 1], resamples=resamples, seed=seed)
-        found[key] = measured((ends[0], ends[1], ends[2]), len(kept), p=p, left_out=left_out)
-    tested = [each for each in found.values() if "p" in each]
-    for each, corrected in zip(tested, holm([each["p"] for each in tested]), strict=True):
-        each["p_holm"] = corrected
-    return found
+    pair = [[_mean(_scores(board, key)) for key in board.values] for board in (ours, theirs)]
+    found = compare(*pair, resamples=resamples, seed=seed)
+    asked = len(set(ours.queries))
+    return {key: {**each, "left_out": asked - each["n"]} for key, each in found.items()}
+
+
+def _mean(scores: Scores) -> Scores:
+    """The same with one value a question, so that each weighs the same."""
+    size = len(scores.questions)
+    return replace(scores, parts=scores.parts / scores.wholes, wholes=np.ones(size), empty="")
 
 
 def _number(value: float) -> float | None:

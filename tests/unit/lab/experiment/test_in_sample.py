@@ -11,7 +11,7 @@ from srrag.core.errors import UsageError
 from srrag.core.provenance import KEY, Fitted, fitted_on, read_fitted
 from srrag.core.step import Function, Place, Step
 from srrag.lab.experiment.evaluate import readable
-from srrag.lab.experiment.in_sample import in_sample, split, united
+from srrag.lab.experiment.in_sample import in_sample, split
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores, compare, figure
 
@@ -82,10 +82,12 @@ def test_it_counts_when_told_and_that_is_said() -> None:
 
 
 def test_systems_that_are_compared_count_the_same_questions() -> None:
-    one = in_sample([Learned(name="a", seen=("Question 0?",))], QUESTIONS, "apart")
-    two = in_sample([Learned(name="b", seen=("Question 1?",), known=True)], QUESTIONS, "apart")
-    old = in_sample([Learned(name="c", known=False)], QUESTIONS, "apart")
-    both = united([one, two, old])
+    parts = [
+        Learned(name="a", seen=("Question 0?",)),
+        Learned(name="b", seen=("Question 1?",), known=True),
+        Learned(name="c", known=False),
+    ]
+    both = in_sample(parts, QUESTIONS, "apart")
     assert both.apart == {"q0", "q1"}
     assert both.unknown == ("c",)
     assert both.said()[-1] == "not known what it was fitted on: c"

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,8 +11,6 @@ from srrag.core.provenance import digest, overlap
 from srrag.core.step import Place
 from srrag.lab.experiment.nli import (
     agreement,
-    best_threshold,
-    binary,
     nli_cases,
     read_nli,
     verdicts,
@@ -80,14 +77,6 @@ def test_verdicts_are_read_from_judgements() -> None:
 def test_an_empty_answer_entails_nothing() -> None:
     rows = [pair("a", answer=" ")]
     assert verdicts(rows, measured(JudgeByGold().open(Place())(nli_cases(rows)))) == {"a": N}
-
-
-def test_the_best_threshold() -> None:
-    gold = np.array([True, False, True, False])
-    scores = np.array([0.9, 0.6, 0.7, 0.1])
-    assert best_threshold(gold, scores) == pytest.approx(0.7)
-    found = binary(gold, scores >= 0.7, ["a", "a", "b", "b"], resamples=10, seed=0)
-    assert found["F1"]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
