@@ -37,7 +37,8 @@ from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.judges.picot_match import MeasurePicot
 from srrag.lab.judges.statements import JudgeStatements
 from srrag.lab.judges.support import JudgeClaims
-from srrag.lab.measure.judgements import CASES, metrics_of
+from srrag.lab.measure.judgements import CASES
+from srrag.lab.measure.judging_steps import metrics_of
 from srrag.lab.measure.scores import score
 from srrag.llm.completion import Engine, Rules
 from srrag.runner.engines import engines_here

@@ -25,7 +25,8 @@ from srrag.lab.experiment.nli import unfit_by_votes
 from srrag.lab.experiment.rankings import Judged
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.cases import Cases, make_cases, read_gold_answers, read_ids
-from srrag.lab.measure.judgements import JUDGEMENTS, metrics_of
+from srrag.lab.measure.judgements import JUDGEMENTS
+from srrag.lab.measure.judging_steps import metrics_of
 from srrag.lab.measure.scores import Scores, broke_down, chance, score
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say

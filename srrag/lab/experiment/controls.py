@@ -16,7 +16,8 @@ from srrag.core.schema import NO_CHOICE, sentence_row
 from srrag.core.step import Step
 from srrag.lab.experiment.judging import judge, judged_in
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.measure.judgements import CASES, Case, metrics_of
+from srrag.lab.measure.judgements import CASES, Case
+from srrag.lab.measure.judging_steps import metrics_of
 from srrag.lab.measure.scores import Scores, only, score
 
 TOP = 3

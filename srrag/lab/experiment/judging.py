@@ -15,14 +15,8 @@ from srrag.core.schema import empty_value
 from srrag.core.step import LLMStep, Step
 from srrag.engine.base import Model
 from srrag.lab.experiment.running import Running, run_stages
-from srrag.lab.measure.judgements import (
-    JUDGEMENTS,
-    PREPARED,
-    Judgement,
-    Measure,
-    Preparation,
-    metrics_of,
-)
+from srrag.lab.measure.judgements import JUDGEMENTS, PREPARED, Judgement
+from srrag.lab.measure.judging_steps import Measure, Preparation, metrics_of
 from srrag.llm.completion import Usage
 from srrag.runner.summary import usage_of
 from srrag.storage.store import Store

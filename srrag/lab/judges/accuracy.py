@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from srrag.algo.entailment import THRESHOLD, entails, sentences
-from srrag.lab.measure.judgements import GRADED, Case, Judge, Judgement, Metric
+from srrag.lab.measure.judgements import GRADED, Case, Judgement, Metric
+from srrag.lab.measure.judging_steps import Judge
 from srrag.llm.completion import Answer, Completion, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import Means, Text

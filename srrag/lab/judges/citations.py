@@ -12,12 +12,12 @@ from srrag.lab.measure.judgements import (
     GRADED,
     Case,
     Judgement,
-    Measure,
     Metric,
     Verdict,
     evidence_by_id,
     verdict,
 )
+from srrag.lab.measure.judging_steps import Measure
 from srrag.llm.completion import Fault
 
 _CITES = "an answer that cites evidence"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from srrag.lab.judges.statements import lost_support, relevance, unknown
-from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric
+from srrag.lab.measure.judgements import Case, Judgement, Metric
+from srrag.lab.measure.judging_steps import Measure
 from srrag.llm.completion import Fault
 
 _NEEDS = "a reference, and an answer with claims"

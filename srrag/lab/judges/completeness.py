@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from srrag.lab.judges.statements import unknown
 from srrag.lab.judges.support import cited
-from srrag.lab.measure.judgements import MADE, Case, Judgement, Measure, Metric, must_have
+from srrag.lab.measure.judgements import MADE, Case, Judgement, Metric, must_have
+from srrag.lab.measure.judging_steps import Measure
 
 _NEEDS = "vital nuggets in the gold"
 

@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from srrag.lab.judges.statements import lost_support, relevance, unknown
 from srrag.lab.judges.support import cited
-from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric, must_have
+from srrag.lab.measure.judgements import Case, Judgement, Metric, must_have
+from srrag.lab.measure.judging_steps import Measure
 
 _NEEDS = "vital nuggets in the gold"
 MOST = 64

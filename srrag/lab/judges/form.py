@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srrag.lab.measure.judgements import Case, Judgement, Measure, Metric, num_words
+from srrag.lab.measure.judgements import Case, Judgement, Metric, num_words
+from srrag.lab.measure.judging_steps import Measure
 
 WORDS = Metric("answer_words", "an answer", "neither")
 WITHIN = Metric("within_caps", "an answer with sentences")

@@ -18,7 +18,6 @@ from srrag.lab.measure.judgements import (
     FIELDS,
     OF_RULE,
     Case,
-    Preparation,
     Verdict,
     absent,
     first_words,
@@ -28,6 +27,7 @@ from srrag.lab.measure.judgements import (
     together,
     verdict,
 )
+from srrag.lab.measure.judging_steps import Preparation
 from srrag.llm.completion import Answer, Fault, PromptFile
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text

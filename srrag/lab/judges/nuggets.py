@@ -11,11 +11,11 @@ from srrag.lab.measure.judgements import (
     GRADED,
     Case,
     Judgement,
-    Measure,
     Metric,
     first_words,
     num_words,
 )
+from srrag.lab.measure.judging_steps import Measure
 from srrag.llm.completion import Fault
 
 COVERAGE = Metric("nugget_coverage", "nuggets in the gold", worth=GRADED)

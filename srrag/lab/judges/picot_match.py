@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from srrag.lab.measure.judgements import FIELDS, Case, Judgement, Measure, Metric
+from srrag.lab.measure.judgements import FIELDS, Case, Judgement, Metric
+from srrag.lab.measure.judging_steps import Measure
 
 _NEEDS = "a PICOT field in the gold"
 

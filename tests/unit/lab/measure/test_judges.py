@@ -22,7 +22,8 @@ from srrag.lab.judges.picot_match import MeasurePicot
 from srrag.lab.judges.similarity import MeasureSimilarity
 from srrag.lab.judges.statements import MAX_FACTS, JudgeStatements
 from srrag.lab.judges.support import MAX_CLAIMS, JudgeClaims
-from srrag.lab.measure.judgements import JUDGEMENTS, Worth, metrics_of
+from srrag.lab.measure.judgements import JUDGEMENTS, Worth
+from srrag.lab.measure.judging_steps import metrics_of
 from srrag.llm.completion import Rules, tallied
 from srrag.llm.retry_invalid import mended
 from tests.judged import OTHER, PASSAGE, STATED, answered, case, claim, table, values, verdicts
