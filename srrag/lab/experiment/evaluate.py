@@ -232,7 +232,7 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
         rows = systems_of(config, bench.asked)
         baseline = rows[-1].name
         found = run_sweep(bench, terms, rows, baseline, alone=True)
-        summary = told(found, bench, terms, baseline)
+        summary = told(found, bench, terms, baseline, grouped=True)
         say("\n".join([*found.seen.said(), readable(summary)]))
         first = rows[0].name
         summary = {"system": first, **summary, **summary["rows"][first]}

@@ -19,8 +19,14 @@ from srrag.runner.sweep import Sweep
 from srrag.storage.store import Receipt
 
 
-def told(found: Swept, bench: Bench, terms: Terms, baseline: str) -> dict[str, Any]:
-    """The figures of all rows as JSON, with what the benchmark states, counts and costs."""
+def told(
+    found: Swept, bench: Bench, terms: Terms, baseline: str, *, grouped: bool = False
+) -> dict[str, Any]:
+    """The figures of all rows as JSON, with what the benchmark states, counts and costs.
+
+    Where they are `grouped` there are figures of each group of questions too; each takes as many
+    resamples, which many rows would wait for.
+    """
     made, sweeps = found.rows, found.sweeps
     parts = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     failed = {row.name: row.reason for row in made if row.state == "failed"}
@@ -41,7 +47,11 @@ def told(found: Swept, bench: Bench, terms: Terms, baseline: str) -> dict[str, A
         "seconds_stages": round(sum(receipt.seconds for receipt in once), 3),
         "seconds_unshared": round(sum(row.seconds for row in made), 3),
         **_asked(found, bench, once),
-        "rows": {row.name: _of_row(row, found.outcomes[row.name], bench, terms) for row in made},
+        "rows": {
+            row.name: _of_row(row, found.outcomes[row.name])
+            | (_groups(found.outcomes[row.name], bench, terms) if grouped else {})
+            for row in made
+        },
         "controls": {
             row.name.removeprefix(PREFIX): {"metrics": _metrics(row)} for row in found.controls
         },
@@ -65,8 +75,14 @@ def _asked(found: Swept, bench: Bench, receipts: Sequence[Receipt]) -> dict[str,
     return calls_made(usage, bench.questions.num_rows)
 
 
-def _of_row(row: Row, outcome: Outcome, bench: Bench, terms: Terms) -> dict[str, Any]:
-    """The figures of a row, also by group, its differences to the baseline, and what was lost."""
+def _groups(outcome: Outcome, bench: Bench, terms: Terms) -> dict[str, Any]:
+    """The figures of a row by group, if the benchmark has groups."""
+    found = by_group(outcome.scores, bench.groups, **terms.resampling)
+    return {"groups": {name: {"metrics": each} for name, each in found.items()}} if found else {}
+
+
+def _of_row(row: Row, outcome: Outcome) -> dict[str, Any]:
+    """The figures of a row, its differences to the baseline, and what was lost."""
     figures: dict[str, Any] = {
         "failed": row.failed,
         "in_sample": row.in_sample.model_dump(),
@@ -75,9 +91,6 @@ def _of_row(row: Row, outcome: Outcome, bench: Bench, terms: Terms) -> dict[str,
     }
     if row.difference:
         figures["difference"] = {name: each.stated() for name, each in row.difference.items()}
-    if bench.groups:
-        grouped = by_group(outcome.scores, bench.groups, **terms.resampling)
-        figures["groups"] = {name: {"metrics": each} for name, each in grouped.items()}
     return figures
 
 
