@@ -18,10 +18,9 @@ from srrag.core.ids import content_id
 from srrag.core.rows import Row
 from srrag.core.step import Place, Step
 from srrag.lab.experiment.bench import Bench, Outcome
-from srrag.lab.experiment.controls import joined, judge_controls, most_evidence, unfit, wanted
+from srrag.lab.experiment.controls import judge_controls, most_evidence, unfit, wanted
 from srrag.lab.experiment.in_sample import InSample, split
 from srrag.lab.experiment.judging import judge, judged_in
-from srrag.lab.experiment.nli import unfit_by_votes
 from srrag.lab.experiment.rankings import Judged
 from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.cases import Cases, make_cases, read_gold_answers, read_ids
@@ -115,8 +114,7 @@ class Answers(Bench):
             return {}, {}
         counted = [query for query in table["query_id"].to_pylist() if query not in seen.apart]
         found = judge_controls(self.terms, table, self.steps, counted)
-        told = unfit([each.scores for each in outcomes.values()], found, self.steps)
-        return found, joined(told, unfit_by_votes(self.terms, self.steps))
+        return found, unfit([each.scores for each in outcomes.values()], found, self.steps)
 
 
 def split_judged(

@@ -224,12 +224,6 @@ def unfit(
     return told
 
 
-def joined(told: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the reasons why metrics are unfit from two sources, both where there are two."""
-    names = dict.fromkeys([*told, *more])
-    return {n: "; ".join(each[n] for each in (told, more) if n in each) for n in names}
-
-
 def _value(scores: Scores) -> float | None:
     whole = float(np.sum(scores.wholes))
     return float(np.sum(scores.parts)) / whole if whole and not scores.void else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,13 @@ from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, printed, unmeasured
 from srrag.core.ids import content_id
 from srrag.core.schema import empty_value
-from srrag.core.step import Step
 from srrag.lab.datasets import json_lines
 from srrag.lab.experiment.in_sample import in_sample
 from srrag.lab.experiment.judging import judge, judged_in, judges
 from srrag.lab.experiment.terms import Terms
-from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE, MeasureNuggets
+from srrag.lab.judges.nuggets import CONTRADICTED, COVERAGE
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import Figure
-from srrag.llm.completion import Usage
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
 
@@ -178,80 +174,58 @@ def _alpha(
     return measured(found, len(set(questions)))
 
 
-_GOLD, _NUGGETS = "gold", "nuggets"
-"""The judge of `bench.judges` that is measured, and the step that reads its verdicts."""
+_NUGGETS = "nuggets"
+"""The step of `bench.judges` that reads the verdicts which are measured."""
 
 
 def evaluate_nli(terms: Terms) -> dict[str, Any]:
-    """Compare the verdicts of the judge of nuggets with physicians' votes.
+    """Compare the verdicts of the judge of nuggets, of a cosine and of a constant with votes.
 
     Pairs of questions that the judge was tuned on are kept apart unless in_sample=allow. Raises
-    UsageError if no others are left.
+    UsageError if no others are left, or if these have one label.
     """
-    with reading(terms.path):
-        rows = read_nli(terms.path)
-    steps = judges(terms.bench["judges"])
-    measured, usage = _measured(terms, terms.path, rows, steps)
-    summary = {"judge": terms.judge, **measured, **calls_made({"judge": usage}, len(rows))}
-    summary["ok"] = summary["failed"] < summary["pairs"]
-    say(readable(summary))
-    return summary
-
-
-def unfit_by_votes(terms: Terms, steps: Mapping[str, Step]) -> dict[str, str]:
-    """Name the metrics of the judge of nuggets, with the reason, if it is unfit as a judge.
-
-    The judge is unfit if its F1 on the physicians' votes of `bench.votes` does not beat that of a
-    cosine, as `bench=nli` measures it: on whole answers, and on questions that it was not tuned on.
-    Without such a file or judge it returns nothing.
-    """
-    file = terms.bench.get("votes")
-    step = steps.get(_GOLD)
-    if not file or not isinstance(step, JudgeByGold) or not (path := Path(str(file))).exists():
-        return {}
+    path, resampling = terms.path, terms.resampling
     with reading(path):
         rows = read_nli(path)
-    judges_ = {_GOLD: replace(step, words=None), _NUGGETS: MeasureNuggets()}
-    found, _ = _measured(terms, path, rows, judges_)
-    if found["fit"]:
-        return {}
-    own, other = (each["metrics"]["F1"]["value"] for each in (found, found["cosine_best"]))
-    reason = f"unfit here: F1 {own:.3f} on physicians' votes, a cosine's {other:.3f}"
-    return {metric.name: reason for metric in MeasureNuggets.metrics}
-
-
-def _measured(
-    terms: Terms, path: Path, rows: list[dict[str, Any]], steps: Mapping[str, Step]
-) -> tuple[dict[str, Any], Usage]:
-    """Measure the judge of nuggets, a cosine and the constant on physicians' votes."""
+    pairs, steps = len(rows), judges(terms.bench["judges"])
     store = judged_in(terms.root, terms.out)
     judged, usage = judge(store, terms.running, nli_cases(rows), steps)
-    given, resampling = verdicts(rows, judged[_NUGGETS]), terms.resampling
+    given = verdicts(rows, judged[_NUGGETS])
     asked = [{"query_id": row["id"], "text": row["question"]} for row in rows]
     seen = in_sample(steps.values(), asked, terms.in_sample)
     apart = [row for row in rows if row["id"] in seen.apart]
     rows = [row for row in rows if row["id"] not in seen.apart]
     if not rows:
         raise UsageError(f"{path}: every pair is {seen.reason}")
-    found = agreement(rows, given, **resampling)
+    found, others = agreement(rows, given, **resampling), _others(terms, rows)
+    most = max(each["metrics"]["F1"]["value"] for each in others.values())
+    summary = {
+        "judge": terms.judge,
+        **found,
+        "in_sample": agreement(apart, given, **resampling) if apart else None,
+        **others,
+        "fit": found["metrics"]["F1"]["value"] > most,
+        **calls_made({"judge": usage}, pairs),
+        "ok": found["failed"] < found["pairs"],
+    }
+    say(readable(summary))
+    return summary
+
+
+def _others(terms: Terms, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What a cosine at its best threshold, and who calls all entailed, reach on the same pairs."""
     gold = np.array([row["label"] == "Entailment" for row in rows])
     if gold.all() or not gold.any():
-        raise UsageError(f"{path}: all pairs have the same label; there is nothing to tell apart")
+        raise UsageError(f"{terms.path}: all pairs have the same label; nothing to tell apart")
     cosines = _cosines(terms, rows)
     threshold = best_threshold(gold.astype(np.float64), cosines)
     questions = [str(row["question"]) for row in rows]
-    best = binary(gold, cosines >= threshold, questions, **resampling)
-    constant = binary(gold, np.ones_like(gold), questions, **resampling)
-    measured: dict[str, Any] = {
-        **found,
-        "in_sample": agreement(apart, given, **resampling) if apart else None,
+    best = binary(gold, cosines >= threshold, questions, **terms.resampling)
+    constant = binary(gold, np.ones_like(gold), questions, **terms.resampling)
+    return {
         "cosine_best": {"threshold": round(threshold, 4), "metrics": best},
         "always_entailed": {"metrics": constant},
     }
-    measured["fit"] = found["metrics"]["F1"]["value"] > max(
-        each["F1"]["value"] for each in (best, constant)
-    )
-    return measured, usage
 
 
 def readable(summary: Mapping[str, Any]) -> str:

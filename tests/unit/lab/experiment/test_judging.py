@@ -310,22 +310,6 @@ def test_a_judge_is_judged(folder: Path) -> None:
     assert summary["ok"] is True
 
 
-@pytest.mark.slow
-def test_a_judge_that_does_not_beat_a_cosine_on_votes_is_said_in_the_table(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = f"+bench.votes={votes(folder, 'Bananas help a lot.', 'Drink water.')}"
-    told = judged(folder, given)["unfit"]
-    reason = "unfit here: F1 1.000 on physicians' votes, a cosine's 1.000"
-    assert told["nugget_coverage"].split("; ")[-1] == reason
-    assert told["nuggets_per_100_words"].split("; ")[-1] == reason
-    assert reason in capsys.readouterr().err
-    assert judged(folder, given, "controls=false")["unfit"] == {}
-    far = "Cars need fuel. Trains run on rails. Planes fly. Bananas help. Ships sail the seas."
-    votes(folder, far, "Bananas never help.")
-    assert "votes" not in judged(folder, given)["unfit"].get("nugget_coverage", "")
-
-
 def test_a_judge_that_answers_nothing_is_unfit(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from srrag.lab.experiment.controls import (
     ABSTAINS,
     CONTROLS,
     control_cases,
-    joined,
     most_evidence,
     unfit,
 )
@@ -159,8 +158,3 @@ def test_controls_are_made_of_the_fullest_evidence() -> None:
     )
     assert most_evidence([none, one, other]) is one
     assert most_evidence([none]) is none and most_evidence([]) is None
-
-
-def test_a_metric_that_is_unfit_for_two_reasons_has_both() -> None:
-    found = joined({"a": "a dump", "b": "an echo"}, {"b": "votes", "c": "votes"})
-    assert found == {"a": "a dump", "b": "an echo; votes", "c": "votes"}
