@@ -13,6 +13,7 @@ from srrag.config import factory
 from srrag.config.compose import with_pipeline
 from srrag.config.places import CONF
 from srrag.core.errors import UsageError, reading
+from srrag.core.figures import printed
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.components import evaluate_extraction, evaluate_filter
 from srrag.lab.experiment.configurations import Configuration, key_of
@@ -177,11 +178,11 @@ def _controls(controls: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterat
         yield f"    {metric:<34}" + "".join(f"{text:>20}" for text in shown)
 
 
-def line(name: str, entry: Mapping[str, Any]) -> str:
+def line(name: str, entry: dict[str, Any]) -> str:
     """A figure or difference: its value with interval, counts and p-values, or why it has none."""
+    text = f"    {name:<34}{printed(entry)}"
     if entry["value"] is None:
-        return f"    {name:<34}      –   {entry['reason']}"
-    text = f"    {name:<34}{entry['value']:7.4f}   [{entry['low']:.4f}, {entry['high']:.4f}]"
+        return text
     text += f"   n {entry['n']}"
     if entry.get("items", entry["n"]) != entry["n"]:
         text += f" ({entry['items']} items)"
