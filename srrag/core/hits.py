@@ -24,14 +24,14 @@ Offsets = npt.NDArray[np.int64]
 class FoundWindows:
     """The windows that a search found for a batch of questions, best first for each question.
 
-    `unit_ids`, `scores` (float32) and `paths` (structs of PATHS) are flat arrays over all
-    questions; `offsets` (questions + 1) marks where each question begins.
+    `unit_ids`, `scores` (float32) and the columns of `told` (those of PATHS; none: all are empty)
+    are flat arrays over all questions; `offsets` (questions + 1) marks where each question begins.
     """
 
     unit_ids: pa.Array
     scores: Floats
-    paths: pa.StructArray
     offsets: Offsets
+    told: Sequence[pa.Array] = ()
 
     @classmethod
     def of(
@@ -42,12 +42,15 @@ class FoundWindows:
         """Concatenate ids, scores and any PATHS columns; one item a question."""
         ids = _flat([ids for ids, _ in ranked])
         scores = np.concatenate([np.zeros(0, np.float32), *(scores for _, scores in ranked)])
-        fields = list(PATHS.value_type)
-        nothing = [pa.repeat("", len(ids))] * len(fields)
-        columns = [_flat(column) for column in zip(*paths, strict=True)] or nothing
         offsets = np.concatenate([[0], np.cumsum([len(ids) for ids, _ in ranked], dtype=np.int64)])
-        found = pa.StructArray.from_arrays(columns, fields=fields)
-        return cls(ids, scores, found, offsets)
+        return cls(ids, scores, offsets, [_flat(column) for column in zip(*paths, strict=True)])
+
+    @property
+    def paths(self) -> pa.StructArray:
+        """The structs of PATHS, flat as the ids."""
+        fields = list(PATHS.value_type)
+        nothing = [pa.repeat("", len(self.unit_ids))] * len(fields)
+        return pa.StructArray.from_arrays(self.told or nothing, fields=fields)
 
     @property
     def ranks(self) -> Offsets:
@@ -99,10 +102,12 @@ def unpack_hits(column: pa.ChunkedArray) -> tuple[pa.Array, Floats, Offsets]:
 
 def codes(columns: list[pa.Array]) -> tuple[pa.Array, list[Ints]]:
     """Number the ids of several columns by their sorted names; returns the names and the codes."""
-    names = pc.unique(pa.concat_arrays(columns))
-    names = names.take(pc.sort_indices(names))
-    found = [pc.index_in(column, value_set=names) for column in columns]
-    return names, [np.asarray(column, dtype=np.int64) for column in found]
+    joined = pa.concat_arrays(columns).dictionary_encode()
+    order = pc.array_sort_indices(joined.dictionary)
+    place = np.empty(len(order), np.int64)
+    place[np.asarray(order)] = np.arange(len(order))
+    ends = np.cumsum([len(column) for column in columns])[:-1]
+    return joined.dictionary.take(order), np.split(place[np.asarray(joined.indices)], ends)
 
 
 def pack_ranking(ranking: Ranking, names: pa.Array, num_rows: int, depth: int = 0) -> pa.Array:
@@ -123,9 +128,13 @@ SCORE_DECIMALS = 5
 
 def rank(ids: pa.Array, scores: npt.NDArray[np.float32], k: int) -> Ranked:
     """Sort by rounded score, then by id, and keep k; the order does not depend on the batch."""
-    by_id = np.asarray(pc.rank(ids, tiebreaker="dense"))  # NumPy would compare Python's strings
-    order = np.lexsort((by_id, -np.round(scores, SCORE_DECIMALS)))[:k]
-    return ids.take(pa.array(order)), scores[order]
+    falling = -np.round(scores, SCORE_DECIMALS)
+    order = np.argsort(falling, kind="stable")
+    ordered = falling[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        by_id = np.asarray(pc.rank(ids, tiebreaker="dense"))  # NumPy would compare Python's strings
+        order = np.lexsort((by_id, falling))
+    return ids.take(pa.array(order[:k])), scores[order[:k]]
 
 
 def tied(first: Any, second: Any) -> Any:

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -125,16 +126,16 @@ class PipelineSlice(Step):
 
     def open(self, at: Place) -> Function:
         """Open every step."""
-        opened = [(bare(step), step.open(at)) for step in self.steps]
+        opened = [(bare(step), added(step), step.open(at)) for step in self.steps]
         writes = self.writes
 
         def run(batch: pa.Table) -> pa.Table:
             table, rejected = _living(_numbered(batch))
             trace: list[dict[str, object]] = []
             faults: list[dict[int, str]] = []
-            for step, function in opened:
+            for step, columns, function in opened:
                 started, rows_in = time.perf_counter(), table.num_rows
-                table, failed = _apply(step, function, table)
+                table, failed = _apply(step, columns, function, table)
                 table, lost = spare(step, table)
                 faults.append({table[_ROW][row].as_py(): said for row, said in lost.items()})
                 table, dead = _living(table)
@@ -151,6 +152,12 @@ class PipelineSlice(Step):
             return self._join(writes, table, rejected, trace, faults)
 
         return run
+
+    @cached_property
+    def _lists(self) -> list[str]:
+        """The last list that each step writes, "" for none."""
+        lists = ([f.name for f in step.writes if pa.types.is_list(f.type)] for step in self.steps)
+        return [names[-1] if names else "" for names in lists]
 
     def filled(self, rows: pa.Table) -> pa.Table:
         """Add the missing columns of these steps, empty, to rows that were rejected earlier."""
@@ -191,7 +198,7 @@ class PipelineSlice(Step):
         faults: list[dict[int, str]],
     ) -> pa.Array:
         """Return the trace of every row of a part: the earlier steps, then these."""
-        lengths = [_lengths(held, num_rows, step) for step in self.steps[: len(trace)]]
+        lengths = [_lengths(held, num_rows, name) for name in self._lists[: len(trace)]]
         columns = zip(*lengths, strict=True) if lengths else [()] * num_rows
         before = held["trace"].to_pylist() if "trace" in held else [[]] * num_rows
         rows = [
@@ -312,12 +319,11 @@ def _living(table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     return table.filter(alive), [table.filter(pc.invert(alive))]
 
 
-def _lengths(held: Mapping[str, pa.ChunkedArray], num_rows: int, step: Step) -> list[int]:
-    """Return the length of the last list that a step wrote, for each row; -1 if it wrote none."""
-    lists = [item.name for item in step.writes if pa.types.is_list(item.type)]
-    if not lists or lists[-1] not in held:
+def _lengths(held: Mapping[str, pa.ChunkedArray], num_rows: int, name: str) -> list[int]:
+    """Return the length of a list that a step wrote, for each row; -1 if it wrote none."""
+    if name not in held:
         return [-1] * num_rows
-    found = pc.list_value_length(held[lists[-1]]).to_pylist()
+    found = pc.list_value_length(held[name]).to_pylist()
     return [-1 if length is None else length for length in found]
 
 
@@ -326,26 +332,28 @@ def added(step: Step) -> list[pa.Field]:
     return [item for item in step.writes if item.name != "reject"]
 
 
-def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-    """Apply a step; if it raises, halve the rows until only the failing rows are rejected."""
+def _apply(
+    step: Step, columns: Sequence[pa.Field], function: Function, table: pa.Table
+) -> tuple[pa.Table, list[pa.Table]]:
+    """Apply a step that adds `columns`; if it raises, halve the rows: the failing are rejected."""
     name = type(step).__name__
 
     def run(start: int, stop: int) -> tuple[pa.Table, list[pa.Table]]:
         rows = table if stop - start == table.num_rows else table.slice(start, stop - start)
         out = function(rows)
         held = set(out.schema.names)
-        missing = [item.name for item in step.writes if item.name not in held]
+        missing = [item.name for item in columns if item.name not in held]
         if missing:
             raise ValueError(f"{name} did not write column {missing[0]!r}")
         if out.num_rows != rows.num_rows:
             raise ValueError(f"{name} made {out.num_rows} rows of {rows.num_rows}")
-        return conform(out, pa.schema([*table.schema, *added(step)])), []
+        return conform(out, pa.schema([*table.schema, *columns])), []
 
     def fault(row: int, error: Exception) -> tuple[pa.Table, list[pa.Table]]:
         reason = {"stage": name, "reason": type(error).__name__, "detail": one_line(error)}
         place = table.column_names.index("reject")
         reject = pa.field("reject", REJECT), pa.array([reason], REJECT)
-        return _without_rows(step, table), [table.slice(row, 1).set_column(place, *reject)]
+        return _without_rows(columns, table), [table.slice(row, 1).set_column(place, *reject)]
 
     results = isolated(run, 0, table.num_rows, fault)
     if len(results) == 1:
@@ -356,9 +364,9 @@ def _apply(step: Step, function: Function, table: pa.Table) -> tuple[pa.Table, l
     )
 
 
-def _without_rows(step: Step, table: pa.Table) -> pa.Table:
+def _without_rows(columns: Sequence[pa.Field], table: pa.Table) -> pa.Table:
     empty = table.slice(0, 0)
-    for item in added(step):
+    for item in columns:
         empty = empty.append_column(item, pa.array([], item.type))
     return empty
 

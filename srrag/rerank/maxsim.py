@@ -30,6 +30,9 @@ Weights = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+MOST_TOKENS = 16
+"""Columns that a vector register multiplies at once; lighter tokens do not change the ranking."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RerankMaxSim(Reranker):
@@ -42,16 +45,17 @@ class RerankMaxSim(Reranker):
     The index holds the token vectors of the windows.
 
     `weights` names the column of `WeighTokens` with a weight for each token of the question; ""
-    weighs all alike. `document` is the share of its document's best score that is added to each
-    window of the head, which completes the documents that hold the best windows and leaves the
-    order of documents as it is; windows of one PMID are of one document.
+    weighs all alike. With weights the `MOST_TOKENS` heaviest tokens of a question count.
+    `document` is the share of its document's best score that is added to each window of the head,
+    which completes the documents that hold the best windows and leaves the order of documents as it
+    is; windows of one PMID are of one document.
 
     The token vectors of the question come from `EncodeQuestions`, or from an `encoder` here (a
     ColBERT beside the sentence encoder); `encoded` names the stage that encoded the windows with
     it.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     hits: str = "hits_fused"
     blend: tuple[str, ...] = ("hits_sparse", "hits_dense")
@@ -97,7 +101,7 @@ class RerankMaxSim(Reranker):
             rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
             place = np.arange(len(rows)) - offsets[rows]
             head = place < self.depth if self.depth else np.ones(len(rows), dtype=bool)
-            weights = token_weights(batch, self.weights) if self.weights else None
+            weights = _heaviest(token_weights(batch, self.weights)) if self.weights else None
             scores = late_scores(
                 tokens(batch), ids, offsets, index, depth=self.depth, weights=weights
             )
@@ -115,6 +119,17 @@ class RerankMaxSim(Reranker):
             return scores
 
         return score
+
+
+def _heaviest(weights: Sequence[Weights | None]) -> list[Weights | None]:
+    """Leave the weights of the `MOST_TOKENS` heaviest tokens of each question, 0 for the others."""
+    found = []
+    for weight in weights:
+        left = None if weight is None else weight.copy()
+        if left is not None:
+            left[np.argsort(-left, kind="stable")[MOST_TOKENS:]] = 0
+        found.append(left)
+    return found
 
 
 def _stretched(column: pa.ChunkedArray, ids: pa.Array, offsets: Offsets) -> Floats:
@@ -163,10 +178,12 @@ def late_scores(
                 f"weight {weight.shape} is not one number for each of {len(query)} tokens"
             )
         terms = query.scale if weight is None else weight * query.scale
-        best = np.empty((len(query), len(held.offsets) - 1), np.float32)
+        counted = np.flatnonzero(terms)
+        asked = query.values[counted]
+        best = np.empty((len(asked), len(held.offsets) - 1), np.float32)
         for part, values, ends, scale in held.blocks():
-            best[:, part] = best_products(query.values, values, ends, scale)
-        found = summed(best, terms)
+            best[:, part] = best_products(asked, values, ends, scale)
+        found = summed(best, terms[counted])
         late[some] = found / (total or 1.0) if mean else found
     return late
 

@@ -48,11 +48,11 @@ class SearchChannel(Step):
 
     def open(self, at: Place) -> Function:
         """Map the index; the function searches every grade."""
-        search = self.searcher(at)
+        search, fields = self.searcher(at), list(self.writes)
 
         def run(batch: pa.Table) -> pa.Table:
             (found,) = search(batch, [()])
-            for item, column in zip(self.writes, self.columns(found), strict=True):
+            for item, column in zip(fields, self.columns(found), strict=True):
                 batch = batch.append_column(item, column)
             return batch
 

@@ -110,7 +110,7 @@ def found_of(table: pa.Table, number: int) -> FoundWindows:
     """The results of one track, from a table of `found_table`."""
     ids, scores, offsets = unpack_hits(table[f"hits_{number}"])
     paths = table[f"paths_{number}"].combine_chunks().flatten()
-    return FoundWindows(ids.cast(pa.string()), scores, paths, offsets)
+    return FoundWindows(ids.cast(pa.string()), scores, offsets, paths.flatten())
 
 
 def merged(parts: Sequence[FoundWindows], k: int) -> FoundWindows:

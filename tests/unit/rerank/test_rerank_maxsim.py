@@ -275,6 +275,17 @@ def test_weights_of_tokens(at: Place) -> None:
     assert reranked(step, none, at) == reranked(RerankMaxSim(blend=(), depth=0), batch, at)
 
 
+def test_the_heaviest_tokens_count(at: Place) -> None:
+    """Sixteen light tokens like the first window's, and one heavy like the second's, the last."""
+    batch = asked(([X] * 16 + [Y], [(1, 0.9), (2, 0.8)], [], []))
+    step = RerankMaxSim(blend=(), depth=0, weights="query_token_weights")
+    light = np.linspace(1.0, 0.5, 16)
+    weights = np.array([*light, 2.0], np.float32)
+    column = pa.array([weights.tobytes()], pa.binary())
+    (row,) = reranked(step, batch.append_column("query_token_weights", column), at)
+    assert dict(row)[1] == pytest.approx(light[:15].sum(), abs=0.1)
+
+
 def test_wrong_weights_reject_the_question(at: Place) -> None:
     batch = asked(([X, Y], [(1, 0.8)], [], []))
     weights = pa.array([np.ones(3, np.float32).tobytes()], pa.binary())
