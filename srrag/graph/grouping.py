@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,29 +9,7 @@ import pyarrow.compute as pc
 
 from srrag.core.schema import EDGES, ENTITIES
 
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Rows sorted by id, then by mention: `order` sorts them, `starts` is where each id begins."""
-
-    ids: Ints
-    order: Ints
-    starts: Ints
-
-    @property
-    def firsts(self) -> pa.Array:
-        """The first row of each id."""
-        return pa.array(self.order[self.starts])
-
-    def mentions(self, rows: pa.Table, mention: pa.StructType) -> pa.Array:
-        """Return the list of mentions of each id."""
-        order = pa.array(self.order)
-        fields = [rows[field.name].combine_chunks().take(order) for field in mention]
-        offsets = pa.array([*self.starts.tolist(), len(self.order)], pa.int32())
-        struct = pa.StructArray.from_arrays(fields, fields=list(mention))
-        return pa.ListArray.from_arrays(offsets, struct)
+_MENTION = ("doc_id", "unit_id", "char_start", "char_end")
 
 
 def group_ends(ends: pa.Table) -> pa.Table:
@@ -42,55 +18,49 @@ def group_ends(ends: pa.Table) -> pa.Table:
     An entity's name is its most frequent form; ties go to the shortest, then to the first in code
     point order.
     """
-    names, forms = _ranks(ends["name"])
-    runs = _runs(ends, "entity_id", names)
+    rows, starts = _sorted(ends, "entity_id", "name")
+    forms = rows.group_by(["entity_id", "name"]).aggregate([([], "count_all")])
+    forms = forms.append_column("length", pc.utf8_length(forms["name"]))
+    order = [("entity_id", "ascending"), ("count_all", "descending"), ("length", "ascending")]
+    forms = forms.sort_by([*order, ("name", "ascending")])
     columns = [
-        ends["entity_id"].combine_chunks().take(runs.firsts),
-        forms.take(pa.array(_commonest(runs.ids, names, pc.utf8_length(forms).to_numpy()))),
-        ends["type"].combine_chunks().take(runs.firsts),
-        runs.mentions(ends, ENTITIES.field("mentions").type.value_type),
+        rows["entity_id"].take(starts),
+        forms["name"].take(_starts(forms["entity_id"])),
+        rows["type"].take(starts),
+        _mentions(rows, starts, ENTITIES),
     ]
     return pa.table(columns, schema=ENTITIES)
 
 
 def group_links(links: pa.Table) -> pa.Table:
     """Group mentions into EDGES, sorted by id; the confidence is the maximum over mentions."""
-    confidence = links["confidence"].to_numpy()
-    runs = _runs(links, "edge_id", confidence)
-    best = np.maximum.reduceat(confidence[runs.order], runs.starts) if len(links) else confidence
+    rows, starts = _sorted(links, "edge_id", "confidence")
+    confidence = rows["confidence"].to_numpy()
+    best = np.maximum.reduceat(confidence, starts.to_numpy()) if len(links) else confidence
     keep = ("edge_id", "kind", "head_id", "relation", "tail_id")
     columns = [
-        *(links[name].combine_chunks().take(runs.firsts) for name in keep),
+        *(rows[name].take(starts) for name in keep),
         pa.array(best, pa.float32()),
-        runs.mentions(links, EDGES.field("mentions").type.value_type),
+        _mentions(rows, starts, EDGES),
     ]
     return pa.table(columns, schema=EDGES)
 
 
-def _runs(rows: pa.Table, key: str, own: npt.NDArray[np.generic]) -> Runs:
-    ids, _ = _ranks(rows[key])
-    documents, _ = _ranks(rows["doc_id"])
-    units, _ = _ranks(rows["unit_id"])
-    start, end = (rows[name].to_numpy() for name in ("char_start", "char_end"))
-    order = np.lexsort((own, end, start, units, documents, ids)).astype(np.int64)
-    starts = np.flatnonzero(np.diff(ids[order], prepend=-1)).astype(np.int64)
-    return Runs(ids, order, starts)
+def _sorted(rows: pa.Table, key: str, own: str) -> tuple[pa.Table, pa.Array]:
+    """Sort rows by id, then by mention; where each id begins."""
+    rows = rows.sort_by([(name, "ascending") for name in (key, *_MENTION, own)])
+    return rows, _starts(rows[key])
 
 
-def _ranks(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Return the rank of each row's value among the sorted distinct values, and these values."""
-    coded = pc.dictionary_encode(column.combine_chunks())
-    order = pc.sort_indices(coded.dictionary)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order.to_numpy()] = np.arange(len(order))
-    return ranks[coded.indices.to_numpy()], coded.dictionary.take(order)
+def _starts(ids: pa.ChunkedArray) -> pa.Array:
+    changes: npt.NDArray[np.bool_] = np.asarray(pc.not_equal(ids[1:], ids[:-1]))
+    return pa.array(np.flatnonzero(np.append(len(ids) > 0, changes)))
 
 
-def _commonest(ids: Ints, names: Ints, lengths: npt.NDArray[np.generic]) -> Ints:
-    """Return each id's most frequent name, in order; ties go to the shortest, then the first."""
-    width = len(lengths) or 1
-    pairs, counts = np.unique(ids * width + names, return_counts=True)
-    owner, name = np.divmod(pairs, width)
-    order = np.lexsort((name, lengths[name], -counts, owner))
-    chosen = np.flatnonzero(np.diff(owner[order], prepend=-1))
-    return np.asarray(name[order][chosen], np.int64)
+def _mentions(rows: pa.Table, starts: pa.Array, schema: pa.Schema) -> pa.Array:
+    """The list of mentions of each id."""
+    mention = schema.field("mentions").type.value_type
+    fields = [rows[field.name].combine_chunks() for field in mention]
+    offsets = pa.array([*starts.to_pylist(), len(rows)], pa.int32())
+    struct = pa.StructArray.from_arrays(fields, fields=list(mention))
+    return pa.ListArray.from_arrays(offsets, struct)

@@ -30,7 +30,7 @@ OF_AN_ANSWER = {
 OF_A_LOG = {"engine/log/index.py": 1, "engine/log/parts.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
-    "graph/grouping.py": 5,
+    "graph/grouping.py": 1,
     "graph/partition.py": 4,
 }
 """Facts are merged bucket by bucket."""
