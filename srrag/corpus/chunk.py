@@ -3,17 +3,17 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from srrag.core.ids import content_id
+from srrag.core.rows import live
 from srrag.core.schema import UNITS
 from srrag.core.step import LLMStep
 from srrag.corpus.blocks import Block, split_sections
@@ -94,7 +94,7 @@ class ChunkBySections(LLMStep):
                 BlockGroups,
                 max_tokens=self.max_tokens,
             )
-            for row, document in _live(batch)
+            for row, document in live(batch, self.reads)
             for part in self._parts(document)
             if self._open(document["text"], part.blocks)
         ]
@@ -102,7 +102,7 @@ class ChunkBySections(LLMStep):
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Pack neighbouring blocks greedily to the target."""
         answers: dict[tuple[int, str], str] = {}
-        for row, document in _live(batch):
+        for row, document in live(batch, self.reads):
             for part in self._parts(document):
                 groups = self._packed(document["text"], part.blocks)
                 answers[row, part.slot] = json.dumps({"groups": groups})
@@ -121,7 +121,7 @@ class ChunkBySections(LLMStep):
             for prompt, completion in zip(prompts, completions, strict=True)
         }
         rows: list[dict[str, Any]] = []
-        for row, document in _live(batch):
+        for row, document in live(batch, self.reads):
             order = 0
             for part in self._parts(document):
                 packed = self._packed(document["text"], part.blocks)
@@ -237,16 +237,6 @@ def repair_groups(groups: Sequence[Sequence[int]], n: int) -> tuple[list[list[in
 def estimate_tokens(text: str) -> int:
     """Estimate the WordPiece tokens of a text from its UTF-8 length, at least one."""
     return max(1, round(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN))
-
-
-def _live(batch: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows that no earlier stage rejected, with their numbers in the batch."""
-    columns = batch.select(ChunkBySections.reads).to_pylist()
-    if "reject" not in batch.column_names:
-        yield from enumerate(columns)
-        return
-    alive = pc.is_null(batch.column("reject")).to_pylist()
-    yield from ((i, columns[i]) for i, keep in enumerate(alive) if keep)
 
 
 def _render(document: dict[str, Any], part: _Part) -> str:
