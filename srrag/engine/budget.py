@@ -14,6 +14,8 @@ from srrag.llm.completion import Account, EngineStopped
 
 def open_budget(folder: Path, account: Account) -> Budget:
     """Open the budget of a run: the account's ceilings, less what the log has already paid for."""
+    if account.max_tokens is None and account.max_usd is None:
+        return Budget()
     paid = CompletionLog(folder).totals()
     return Budget(
         max_tokens=account.max_tokens,

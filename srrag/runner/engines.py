@@ -18,8 +18,7 @@ from srrag.engine.call import Call, Opener, Reply
 from srrag.engine.client import EngineLoop, LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.log.lock import LogLock
-from srrag.llm.completion import AnswersAwaited, Engine, EngineStopped, Rules
+from srrag.llm.completion import AnswersAwaited, Engine, Rules
 
 Figures = dict[str, dict[str, Any]]
 
@@ -65,21 +64,15 @@ def log_folder(at: Place) -> Path:
 
 
 @contextmanager
-def locked_log(at: Place) -> Iterator[LogLock]:
+def locked_log(at: Place) -> Iterator[None]:
     """Lock the log for this run, and repair what a killed run left.
 
     Raises ValueError if another run holds the lock.
     """
-    folder = log_folder(at)
-    with LogLock(folder) as lock:
-        CompletionLog(folder).recover()
-        yield lock
-
-
-def check_held(lock: LogLock | None) -> None:
-    """Raise EngineStopped if another run took the log, for instance while this machine slept."""
-    if lock is not None and not lock.held():
-        raise EngineStopped("another run has taken the completions log; this one ends")
+    log = CompletionLog(log_folder(at))
+    with log.locked():
+        log.recover()
+        yield
 
 
 @contextmanager
@@ -109,7 +102,7 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     check_prices(models, at)
     folder = log_folder(at)
     lock = locked_log(at) if exclusive else nullcontext()
-    with lock as held, closing(EngineLoop()) as loop:
+    with lock, closing(EngineLoop()) as loop:
         openers: dict[Model, Opener] = {each.started: each.started.open for each in models}
         hosts = Dispatchers(openers, folder, at.account)
 
@@ -119,12 +112,8 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
 
             return LogClient(engine, folder, send, at.account.fresh)
 
-        def figures() -> Figures:
-            check_held(held)
-            return hosts.figures()
-
         with awaiting(hosts.awaited):
             try:
-                yield Engines({engine: client(engine) for engine in models}, figures)
+                yield Engines({engine: client(engine) for engine in models}, hosts.figures)
             finally:
                 loop.run(hosts.close())

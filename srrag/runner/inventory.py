@@ -20,7 +20,7 @@ from srrag.storage.store import Store
 _KNOWN = re.compile(
     r"(srrag|forgotten(\.copy)?|forgetting)\.json|\.lock(\.json)?"
     r"|completions/((part|faults)-[^/]+\.parquet|part-[^/]+\.json|journal-[^/]+\.jsonl"
-    r"|lock-\d+\.json|\.lock-[^/]+|\.?index-[^/]+/[^/]+)"
+    r"|\.lock)"
 )
 """Files outside the folders of stages, builds and jobs, by their paths below the root."""
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from srrag.core.stage import Plan
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.log.lock import LogLock
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.ingest import known_rows
 from srrag.runner.inventory import damaged_parts
@@ -218,8 +217,9 @@ class Repair:
     def _mend_log(self) -> None:
         if not self.log.exists():
             return
-        with LogLock(self.log):
-            for line in CompletionLog(self.log).mend():
+        log = CompletionLog(self.log)
+        with log.locked():
+            for line in log.mend():
                 self._say(line)
 
     def _say(self, line: str) -> None:

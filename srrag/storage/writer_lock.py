@@ -35,7 +35,7 @@ def writer_lock(root: Path) -> Iterator[None]:
     Raises ValueError that names the present holder. On an object store, the lease of a process
     that died on another machine expires after STALE_S seconds.
     """
-    with _file_lock(root):
+    with file_lock(root, "root"):
         if mirror.store_at(root) is None:
             yield
             return
@@ -50,14 +50,19 @@ def check_held(root: Path) -> None:
 
 
 @contextmanager
-def _file_lock(root: Path) -> Iterator[None]:
-    with (root / FILE).open("a+") as file:
+def file_lock(folder: Path, key: str) -> Iterator[None]:
+    """Lock a folder for one process, at most until it ends; `key` is that of the configuration.
+
+    Raises ValueError that names the present holder.
+    """
+    with (folder / FILE).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             holder = file.read().strip() or "another process"
-            raise ValueError(f"root={mirror.shown(root)} is being written by {holder}") from None
+            where = f"{key}={mirror.shown(folder)}"
+            raise ValueError(f"{where} is being written by {holder}") from None
         file.seek(0)
         file.truncate()
         file.write(f"process {os.getpid()} on {socket.gethostname()}")

@@ -59,8 +59,7 @@ KINDS = {
     r"completions/faults-[^/]+\.parquet": "faults",
     r"completions/part-[^/]+\.json": "receipt of completions",
     r"completions/journal-[^/]+\.jsonl": "journal",
-    r"completions/(lock-\d+\.json|\.lock-[^/]+)": "lock of completions",
-    r"completions/\.?index-[^/]+/[^/]+": "index of completions",
+    r"completions/\.lock": "lock of completions",
     r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
     r"jobs/[^.].*/model/.+": "trained model",
     r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
@@ -190,18 +189,12 @@ def base_of(work: Path) -> Path:
 
 
 def _fill(folder: Path) -> None:
-    from srrag.engine.log.completion_log import CompletionLog
-    from srrag.engine.log.index import index_file, save
-    from srrag.engine.log.listing import part_file
     from srrag.runner.deletion.tombstones import Tombstones
     from srrag.storage.store import Store
 
     root = folder / "root"
     Tombstones.of(root).add({}, ["nothing-of-this-name.md"])
     build(root, folder / "papers")
-    log = CompletionLog(root / "completions")
-    log.refresh()
-    save(log.folder, index_file(log.folder, part_file(log.view.listing.parts[0])))
     bench = Store(root / "jobs" / "benchmark")
     bench.root.mkdir(parents=True)
     bench.create()

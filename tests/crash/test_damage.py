@@ -17,12 +17,11 @@ _NOT_OURS = ("output", "attempt note")
 _BY_ITS_COMMAND = ("fitted file", "trained model", "results")
 """Named by `verify` until the command that wrote them has made them again."""
 HARMLESS = {(kind, damage) for kind in _NOT_OURS for damage in _LOSSES}
-HARMLESS |= {("journal", "cut"), ("journal", "zero"), ("index of completions", "bit")}
-HARMLESS |= {("index of completions", "cut"), ("index of completions", "zero")}
+HARMLESS |= {("journal", "cut"), ("journal", "zero")}
 """Not looked for, as the docs say: the user's own, and what reads as not written."""
 ELSEWHERE = {
     "lock": "tests/unit/storage",
-    "lock of completions": "tests/unit/engine/log/test_lock.py",
+    "lock of completions": "tests/unit/storage",
     "note of a forgetting": "tests/unit/runner/deletion/test_delete.py",
 }
 """Kinds that only a command at work, or one that was killed, leaves; where they are damaged."""

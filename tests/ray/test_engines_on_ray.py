@@ -135,10 +135,9 @@ def test_a_spent_budget_is_one_line_and_resumable(ray_cluster: None, tmp_path: P
 
 
 def test_two_runs_do_not_share_a_log(ray_cluster: None, tmp_path: Path) -> None:
-    from srrag.engine.log.lock import LogLock
-
     Store(tmp_path).create()
-    with LogLock(tmp_path / "completions"), pytest.raises(ValueError, match="completions"):
+    held = CompletionLog(tmp_path / "completions").locked()
+    with held, pytest.raises(ValueError, match="completions"):
         run(tmp_path, EchoModel())
     assert ray.is_initialized()
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from srrag.engine.log.entry import Entry
-from srrag.engine.log.index import head_of
-from srrag.engine.log.listing import SealReceipt
-from srrag.engine.log.reader import LogReader, RowPosition
+from srrag.engine.log.entry import KEY_BYTES, Entry
+from srrag.engine.log.reader import LogReader, head_of
 from srrag.engine.log.recover import Recovery, forget, mend, recover
-from srrag.engine.log.verify import damage, damaged_index
+from srrag.engine.log.verify import COUNTED, damage
+from srrag.storage.atomic_write import keep_private
+from srrag.storage.mirror import shown, store_at
+from srrag.storage.writer_lock import file_lock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +54,10 @@ class Proof:
 class CompletionLog:
     """Reads a log, even while another process writes it.
 
-    It lists the folder at most every `refresh_s` seconds. It saves an index of more than
-    `keep_rows` keys beside the log, where processes share it.
+    It lists the folder at most every `refresh_s` seconds.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        refresh_s: float = 1.0,
-        keep_rows: int = 50_000,
-        settle_s: float = 5.0,
-    ) -> None:
+    def __init__(self, folder: Path, *, refresh_s: float = 1.0, settle_s: float = 5.0) -> None:
         """Bind the folder, which need not exist yet.
 
         `recover` seals journals that nobody has written for `settle_s` seconds.
@@ -69,9 +65,24 @@ class CompletionLog:
         self.folder = folder
         self.refresh_s = refresh_s
         self.settle_s = settle_s
-        self.view = LogReader(folder, keep_rows)
+        self.view = LogReader(folder)
         self._looked = -np.inf
         self._lock = RLock()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the log for one run, at most until the process ends.
+
+        Raises ValueError that names the present holder, or for an object store.
+        """
+        if store_at(self.folder):
+            raise ValueError(
+                f"completions={shown(self.folder)}: the log of answers is appended to, which an "
+                f"object store cannot do; give a folder that all nodes see"
+            )
+        keep_private(self.folder)
+        with file_lock(self.folder, "completions"):
+            yield
 
     def lookup(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:
         """Look up keys of 16 bytes: returns a key's completion if there is one, else its fault.
@@ -115,7 +126,7 @@ class CompletionLog:
         """Remove unreadable rows, and return a line for each changed file; needs the lock."""
         with self._lock:
             done = list(mend(self.folder))
-            self.view = LogReader(self.folder, self.view.keep_rows)
+            self.view = LogReader(self.folder)
             self.refresh()
             return done
 
@@ -123,40 +134,35 @@ class CompletionLog:
         """Read the whole log; returns the damage by file, or the totals if there is none."""
         with self._lock:
             problems = [*damage(self.folder)]
-            if not problems:
-                self.refresh()
-                problems += damaged_index(self.view)
             return Proof(problems, None if problems else self.totals())
 
     def totals(self) -> Totals:
-        """Counts and sums over all rows, from the receipts; the index finds repeated keys."""
+        """Counts and sums over all rows."""
         with self._lock:
-            receipts = self._receipts()
-            journals = self.view.journals.values()
-            entries = [entry for journal in journals for entry in journal.entries]
-            faults = Counter(entry.fault for entry in entries)
-            completions = faults.pop("", 0) + sum(receipt.completions for receipt in receipts)
-            for receipt in receipts:
-                faults.update(receipt.faults)
-            rows: list[SealReceipt | Entry] = [*receipts, *entries]
-            extra = self._paid_twice()
-            return Totals(
-                completions=completions,
-                faults=dict(faults.most_common()),
-                tokens_in=sum(row.tokens_in for row in rows),
-                tokens_out=sum(row.tokens_out for row in rows),
-                usd=math.fsum(row.usd for row in rows),
-                paid_twice=len(extra),
-                paid_twice_tokens_in=sum(tokens for tokens, _ in extra),
-                paid_twice_tokens_out=sum(tokens for _, tokens in extra),
-            )
+            rows = self._counted()
+        faults = Counter(rows["fault"].to_pylist())
+        keys = np.frombuffer(b"".join(rows["key"].to_pylist()), f"S{KEY_BYTES}")
+        again = np.ones(len(rows), np.bool_)
+        again[np.unique(keys, return_index=True)[1]] = False
+        extra = rows.filter(pa.array(again))
+        return Totals(
+            completions=faults.pop("", 0),
+            faults=dict(faults.most_common()),
+            tokens_in=_sum(rows, "tokens_in"),
+            tokens_out=_sum(rows, "tokens_out"),
+            usd=math.fsum(rows["usd"].to_pylist()),
+            paid_twice=len(extra),
+            paid_twice_tokens_in=_sum(extra, "tokens_in"),
+            paid_twice_tokens_out=_sum(extra, "tokens_out"),
+        )
 
-    def _receipts(self) -> list[SealReceipt]:
+    def _counted(self) -> pa.Table:
+        """What is counted of every row, the first of a key before the others."""
         while True:
             self.refresh()
             try:
-                return [self.view.standing.receipt(name) for name in self.view.listing.parts]
-            except ValueError:
+                return self.view.rows(COUNTED)
+            except FileNotFoundError:  # the parts were merged into others meanwhile
                 if self.view.listing == self.view.standing.now():
                     raise
 
@@ -182,22 +188,6 @@ class CompletionLog:
             waiting = {key: where for key, where in rest if where}
         return found
 
-    def _paid_twice(self) -> list[tuple[int, int]]:
-        """Tokens in and out of every row except the first of each key."""
-        places = self.view.places(self.view.repeated())
-        by_group: defaultdict[tuple[bool, str, int], list[RowPosition]] = defaultdict(list)
-        for where in places.values():
-            for place in where:
-                by_group[place[:3]].append(place)
-        paid: dict[RowPosition, tuple[bytes, int, int]] = {}
-        for group, where in by_group.items():
-            paid.update(
-                zip(where, self.view.paid(*group, [place.row for place in where]), strict=True)
-            )
-        seen: set[bytes] = set()
-        extra = []
-        for _, (key, tokens_in, tokens_out) in sorted(paid.items()):
-            if key in seen:
-                extra.append((tokens_in, tokens_out))
-            seen.add(key)
-        return extra
+
+def _sum(rows: pa.Table, name: str) -> int:
+    return int(pc.sum(rows[name]).as_py() or 0)

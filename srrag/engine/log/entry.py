@@ -37,8 +37,7 @@ class Entry:
 
     `key` has 16 bytes. `task` is the name of the answer's schema, `engine` the engine's name.
     A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `text` and `detail`, so that
-    the log returns exactly what the entry holds. A count below 0, as older versions took it from
-    endpoints, becomes 0, or for an answer's tokens a quarter of its bytes.
+    the log returns exactly what the entry holds.
     """
 
     key: bytes
@@ -59,10 +58,6 @@ class Entry:
             raise ValueError(f"the key of a completion has {KEY_BYTES} bytes, not {len(self.key)}")
         for name in ("text", "detail"):
             object.__setattr__(self, name, _writable(getattr(self, name)))
-        for name in COSTS:
-            if getattr(self, name) < 0:
-                least = -(-len(self.text.encode()) // 4) if name == "tokens_out" else 0
-                object.__setattr__(self, name, least)
 
     def line(self) -> bytes:
         """The entry as one line of JSON, with its newline."""

@@ -53,6 +53,13 @@ def read_group(
         raise damaged(path, error) from error
 
 
+def read_groups(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the row groups of a file in order; raises ValueError that names a damaged file."""
+    with open_part(path) as file:
+        for group in range(file.num_row_groups):
+            yield read_group(file, path, group, columns)
+
+
 def damaged(path: Path, error: Exception) -> ValueError:
     """Make the one-line error for a damaged file."""
     return DamagedError(f"{path} is damaged and is not read ({one_line(error, 200)}); {CURE}")
@@ -73,21 +80,20 @@ class Groups:
         """Read one row group through the cache; raises ValueError that names a damaged file."""
         place = (file, group)
         if place not in self._tables:
-            self._tables[place] = self.read_columns(file, group, None)
+            self._tables[place] = read_group(self._opened(file), self.folder / file, group)
+            self.num_read += 1
         self._tables.move_to_end(place)
         if len(self._tables) > self.keep:
             self._tables.popitem(last=False)
         return self._tables[place]
 
-    def read_columns(self, file: str, group: int, columns: Sequence[str] | None) -> pa.Table:
-        """Read columns of a row group, uncached; raises ValueError that names a damaged file."""
+    def _opened(self, file: str) -> pq.ParquetFile:
         if file not in self._files:
             self._files[file] = open_part(self.folder / file)
         self._files.move_to_end(file)
         if len(self._files) > self.keep:
             self._files.popitem(last=False)[1].close()
-        self.num_read += 1
-        return read_group(self._files[file], self.folder / file, group, columns)
+        return self._files[file]
 
 
 def seal(folder: Path, name: str, entries: Sequence[Entry]) -> None:
@@ -124,17 +130,13 @@ def remove(folder: Path, name: str) -> None:
 def _groups(folder: Path, files: Iterable[str], drop: frozenset[bytes]) -> Iterator[pa.Table]:
     """Yield the row groups of files, with small neighbours joined up to 2,000 rows."""
     waiting: list[pa.Table] = []
-    for file in files:
-        with open_part(folder / file) as part:
-            for group in range(part.num_row_groups):
-                table = read_group(part, folder / file, group)
-                if drop:
-                    gone = pa.array(list(drop), ENTRY.field("key").type)
-                    table = table.filter(pc.invert(pc.is_in(table["key"], gone)))
-                if sum(map(len, waiting)) + len(table) > GROUP_ROWS and waiting:
-                    yield _sorted(waiting)
-                    waiting = []
-                waiting.append(table)
+    gone = pa.array(list(drop), ENTRY.field("key").type)
+    for table in chain.from_iterable(read_groups(folder / file) for file in files):
+        kept = table.filter(pc.invert(pc.is_in(table["key"], gone)))
+        if sum(map(len, waiting)) + len(kept) > GROUP_ROWS and waiting:
+            yield _sorted(waiting)
+            waiting = []
+        waiting.append(kept)
     if waiting:
         yield _sorted(waiting)
 

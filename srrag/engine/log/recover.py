@@ -6,7 +6,6 @@ are many. After a kill, run it again.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.engine.log.entry import Entry, entries_to_tables, table_to_entries
-from srrag.engine.log.index import index_file, join, load
+from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import is_written, read_journal
 from srrag.engine.log.listing import (
     BASE_CHARS,
@@ -28,7 +26,7 @@ from srrag.engine.log.listing import (
     receipt_file,
 )
 from srrag.engine.log.parts import open_part, read_group, remove, replace, seal, write_part
-from srrag.engine.log.verify import costs_of, damaged_part, lost
+from srrag.engine.log.verify import damaged_part, lost
 
 
 def mend(folder: Path) -> Iterator[str]:
@@ -38,27 +36,17 @@ def mend(folder: Path) -> Iterator[str]:
     """
     parts, _, journals = names_in(folder)
     for name in sorted(parts):
-        if problem := _problem(folder, name):
-            yield f"{problem}: {_rewritten(folder, name, parts)}"
+        if problem := next(damaged_part(folder, name), ""):
+            yield f"{problem.partition(';')[0]}: {_rewritten(folder, name, parts)}"
     for name in list(lost(folder)):
         remove(folder, name)
         yield f"{folder / part_file(name)} is missing: what it held is asked for again"
     for name in sorted(journals - parts):
         path = folder / journal_file(name)
-        try:
-            read_journal(path)
-        except ValueError:
-            entries, bad = _readable(path)
+        entries, bad = _readable(path)
+        if bad:
             seal(folder, name, entries)
             yield f"{path}: {bad} damaged lines taken out, {len(entries)} answers kept"
-    yield from _indexes(folder)
-
-
-def _problem(folder: Path, name: str) -> str | None:
-    try:
-        return next(damaged_part(folder, name, read_receipt(folder, name)), None)
-    except ValueError as error:
-        return str(error).partition(";")[0]
 
 
 def _rewritten(folder: Path, name: str, parts: set[str]) -> str:
@@ -88,12 +76,9 @@ def _groups(path: Path) -> list[pa.Table]:
         with open_part(path) as file:
             for group in range(file.num_row_groups):
                 try:
-                    table = read_group(file, path, group)
+                    tables.append(read_group(file, path, group))
                 except ValueError:
                     continue
-                if min(map(min, costs_of(table))) < 0:
-                    (table,) = entries_to_tables(table_to_entries(table))
-                tables.append(table)
     except ValueError:
         return []
     return tables
@@ -110,26 +95,8 @@ def _readable(path: Path) -> tuple[list[Entry], int]:
     return entries, bad
 
 
-def _indexes(folder: Path) -> Iterator[str]:
-    """Delete a saved index that differs from a freshly built one."""
-    parts, faults, _ = names_in(folder)
-    files = {*map(part_file, parts), *map(faults_file, faults & parts)}
-    kept = load(folder, frozenset(files))
-    whole = len(list(folder.glob("index-*"))) <= bool(kept.files)
-    if whole and kept.files:
-        fresh = join([index_file(folder, file) for file in kept.files])
-        same = (fresh.heads == kept.heads).all() if len(fresh) == len(kept) else False
-        whole = bool(same and (fresh.rows == kept.rows).all())
-    if not whole:
-        for path in folder.glob("index-*"):
-            shutil.rmtree(path)
-        yield f"{folder}: its index did not fit the parts; removed, to be made again"
-
-
 MAX_PARTS = 1000
 WHOLE_ROWS = 1_000_000
-_ABANDONED_INDEX_S = 3600.0
-_TAKING_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,14 +137,9 @@ def finish(folder: Path, settle_s: float) -> None:
         for file in (faults_file(name), receipt_file(name)):
             (folder / file).unlink(missing_ok=True)
     now = time.time()
-    waits = ((".part-*", settle_s), (".faults-*", settle_s), (".lock-*", _TAKING_S))
-    for pattern, age_s in waits:
-        for path in folder.glob(pattern):
-            if now - path.stat().st_mtime >= age_s:
-                path.unlink(missing_ok=True)
-    for path in folder.glob(".index-*"):
-        if now - path.stat().st_mtime >= _ABANDONED_INDEX_S:
-            shutil.rmtree(path, ignore_errors=True)
+    for path in (*folder.glob(".part-*"), *folder.glob(".faults-*")):
+        if now - path.stat().st_mtime >= settle_s:
+            path.unlink(missing_ok=True)
 
 
 def compact(folder: Path, max_parts: int = MAX_PARTS, whole_rows: int = WHOLE_ROWS) -> int:
@@ -229,6 +191,4 @@ def forget(folder: Path, drop: frozenset[bytes], parts: frozenset[str]) -> int:
     for name in sorted(parts.intersection(listing.parts)):
         rows = standing.receipt(name).rows
         gone += rows - replace(folder, [name], drop).rows
-    for path in folder.glob("index-*"):
-        shutil.rmtree(path, ignore_errors=True)
     return gone

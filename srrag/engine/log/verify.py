@@ -7,12 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from srrag.core.ids import file_sha256
 from srrag.engine.log.entry import COSTS
-from srrag.engine.log.index import index_file, join
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import (
     LogListingReader,
@@ -23,27 +19,21 @@ from srrag.engine.log.listing import (
     part_file,
     read_receipt,
 )
-from srrag.engine.log.parts import open_part, read_group
-from srrag.engine.log.reader import LogReader
+from srrag.engine.log.parts import read_groups
 
-_COUNTED = ("key", "fault", *COSTS)
-BELOW = "answers count fewer than 0 tokens"
-"""Said of old parts whose counts came from an endpoint unchecked; nothing else is wrong there."""
+COUNTED = ("key", "fault", *COSTS)
+"""The columns by which rows are counted."""
 
 
 def damage(folder: Path) -> Iterator[str]:
     """Yield one line per file that is missing or damaged, or whose rows differ from its receipt."""
-    standing = LogListingReader(folder)
     try:
-        listing = standing.now()
+        listing = LogListingReader(folder).now()
     except ValueError as error:
         yield str(error)
         return
     for name in listing.parts:
-        try:
-            yield from damaged_part(folder, name, standing.receipt(name))
-        except ValueError as error:
-            yield str(error)
+        yield from damaged_part(folder, name)
     for name in lost(folder):
         yield f"{folder / part_file(name)} is missing; what it held is asked for again"
     for name in listing.journals:
@@ -72,8 +62,15 @@ def _replaced(folder: Path, name: str) -> list[str]:
         return []  # reported when the part itself is checked
 
 
-def damaged_part(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
+def damaged_part(folder: Path, name: str) -> Iterator[str]:
     """Yield one line per difference between a part's files and its receipt."""
+    try:
+        yield from _differences(folder, name, read_receipt(folder, name))
+    except ValueError as error:
+        yield str(error)
+
+
+def _differences(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
     expected = {part_file(name)} | ({faults_file(name)} if receipt.faults else set())
     if receipt.sha256.keys() != expected:
         yield f"{folder / part_file(name)}: its receipt names other files"
@@ -94,20 +91,16 @@ def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
     kinds, sums = Counter[str](), Counter[str]()
     for file in receipt.sha256:
         path = folder / file
-        with open_part(path) as part:
-            for group in range(part.num_row_groups):
-                table = read_group(part, path, group, _COUNTED)
-                keys = table["key"].to_pylist()
-                if keys != sorted(keys):
-                    yield f"{path}: row group {group} is not sorted by key"
-                faults = table["fault"].to_pylist()
-                if any(bool(fault) != (file == faults_file(name)) for fault in faults):
-                    yield f"{path}: row group {group} mixes completions and faults"
-                kinds.update(faults)
-                if below := sum(min(row) < 0 for row in zip(*costs_of(table), strict=True)):
-                    yield f"{path}: {below} {BELOW}"
-                for column in COSTS:
-                    sums[column] += sum(table[column].to_pylist())
+        for group, table in enumerate(read_groups(path, COUNTED)):
+            keys = table["key"].to_pylist()
+            if keys != sorted(keys):
+                yield f"{path}: row group {group} is not sorted by key"
+            faults = table["fault"].to_pylist()
+            if any(bool(fault) != (file == faults_file(name)) for fault in faults):
+                yield f"{path}: row group {group} mixes completions and faults"
+            kinds.update(faults)
+            for column in COSTS:
+                sums[column] += sum(table[column].to_pylist())
     completions = kinds.pop("", 0)
     same = (completions, dict(kinds), sums["tokens_in"], sums["tokens_out"]) == (
         receipt.completions,
@@ -117,18 +110,3 @@ def _miscounted(folder: Path, name: str, receipt: SealReceipt) -> Iterator[str]:
     )
     if not same or not math.isclose(sums["usd"], receipt.usd, abs_tol=1e-9):
         yield f"{folder / part_file(name)}: its receipt counts other rows"
-
-
-def costs_of(table: pa.Table) -> list[list[float]]:
-    """The columns of COSTS."""
-    return [table[name].to_pylist() for name in COSTS]
-
-
-def damaged_index(view: LogReader) -> Iterator[str]:
-    """Yield a line if the saved index differs from a freshly built one."""
-    if view.kept is None or not view.kept.files:
-        return
-    fresh = join([index_file(view.folder, file) for file in view.kept.files])
-    same = np.array_equal(fresh.heads, view.kept.heads)
-    if not same or not np.array_equal(fresh.rows, view.kept.rows):
-        yield f"{view.folder}: its index does not fit the parts; delete the folders index-*"

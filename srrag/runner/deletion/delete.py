@@ -22,7 +22,6 @@ from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.log.lock import LogLock
 from srrag.llm.completion import Engine
 from srrag.runner.carry_over import derive_part, of_documents, units_of
 from srrag.runner.deletion.find_ids import Wanted, holding
@@ -314,8 +313,8 @@ class ForgetJob:
         if not log.exists():
             return 0
         kept = set().union(self._asked_by_builds(log), *asked_keys(self.store, log).values())
-        with LogLock(log):
-            completions = CompletionLog(log)
+        completions = CompletionLog(log)
+        with completions.locked():
             completions.recover()
             own = log.resolve().is_relative_to(self.store.root)
             keys = logged_keys(log) if own else prompts

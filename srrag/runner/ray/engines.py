@@ -29,7 +29,6 @@ from srrag.runner.engines import (
     Engines,
     Figures,
     awaiting,
-    check_held,
     check_prices,
     locked_log,
     log_folder,
@@ -121,7 +120,7 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
         yield Engines()
         return
     check_prices(models, at)
-    with locked_log(at) as lock:
+    with locked_log(at):
         replicas = {each: _replicas(each) for each in dict.fromkeys(m.started for m in models)}
         host: ActorHandle[Any] = _actor(DispatcherActor, 0.0, 0.0).remote(
             replicas, log_folder(at), at.account
@@ -129,7 +128,6 @@ def engines_on_ray(models: Sequence[Model], at: Place) -> Iterator[Engines]:
         last: Figures = {}
 
         def figures() -> Figures:
-            check_held(lock)
             # While the host restarts, show the former figures.
             with contextlib.suppress(RayError):
                 last.update(ray.get(host.figures.remote(), timeout=5.0))

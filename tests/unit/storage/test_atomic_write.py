@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srrag.config.compose import configure
-from srrag.engine.log.lock import LogLock
+from srrag.engine.log.completion_log import CompletionLog
 from srrag.storage.atomic_write import commit, keep_private, naming_a_full_disk, read_json
 from srrag.storage.store import Store
 from tests.conftest import run_build
@@ -71,7 +71,7 @@ def test_what_holds_questions_and_answers_is_for_its_owner_alone(tmp_path: Path)
     read = store.read_part("numbers", "f0", "p0")
     for stage in ("questions", "answers-CheckAnswer-1"):
         store.write_part(stage, "f0", "p0", read)
-    with LogLock(root / "completions"):
+    with CompletionLog(root / "completions").locked():
         private = ("jobs", "completions", "stages/questions", "stages/answers-CheckAnswer-1")
         assert {name: _mode(root / name) for name in private} == dict.fromkeys(private, 0o700)
         files = [each for name in private for each in (root / name).rglob("*.*") if each.is_file()]

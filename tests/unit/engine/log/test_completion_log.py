@@ -1,14 +1,13 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,11 +15,11 @@ from hypothesis import strategies as st
 from srrag.engine.log import completion_log as module
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import Entry
-from srrag.engine.log.index import index_file, save
 from srrag.engine.log.journal import Journal
 from srrag.engine.log.listing import journal_file, part_file, receipt_file
 from srrag.engine.log.parts import replace, seal
 from srrag.engine.log.recover import compact, recover
+from srrag.storage import mirror
 from tests.unit.engine.logs import entry, key, killed_at_every_step, model
 
 LARGE = 100_000
@@ -107,55 +106,6 @@ def test_lookups_read_only_row_groups_with_hits(large: Path) -> None:
     assert len(found) == LARGE
     assert log.view.groups.num_read <= 51
     assert all(found[key(n)].text == f"answer {n}" for n in range(0, LARGE, 997))
-
-
-def test_the_index_is_kept_and_mapped_by_others(large: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    shutil.copytree(large, folder, ignore=shutil.ignore_patterns("index-*"))
-    logs = [CompletionLog(folder) for _ in range(4)]  # four at once make one index
-    threads = [threading.Thread(target=log.lookup, args=([key(5)],)) for log in logs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (place,) = folder.glob("index-*")
-    assert list(folder.glob(".index-*")) == []
-    logs.append(CompletionLog(folder))
-    for log in logs:
-        assert set(log.lookup([key(5), key(LARGE - 1), key(-1)])) == {key(5), key(LARGE - 1)}
-        assert log.view.kept is not None
-        assert isinstance(log.view.kept.heads, np.memmap)
-        assert len(log.view.kept) == LARGE
-        assert len(log.view.tail) == 0
-    write(folder, [entry(LARGE)])
-    log = CompletionLog(folder)
-    assert log.lookup([key(LARGE)]).keys() == {key(LARGE)}
-    assert len(log.view.tail) == 1
-    assert [*folder.glob("index-*")] == [place]
-    assert log.verify().problems == []
-
-
-@pytest.mark.parametrize("damage", ["cut", "gone", "shuffled"])
-def test_a_damaged_index_is_made_anew_or_found(large: Path, tmp_path: Path, damage: str) -> None:
-    folder = tmp_path / "log"
-    shutil.copytree(large, folder)
-    CompletionLog(folder).lookup([key(1)])
-    (place,) = folder.glob("index-*")
-    path = place / "heads.npy"
-    if damage == "gone":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(path.read_bytes()[:-9])
-    else:
-        heads = np.load(path)
-        np.save(path, heads[::-1].copy())
-    log = CompletionLog(folder)
-    if damage == "shuffled":
-        (problem,) = log.verify().problems
-        assert "its index does not fit" in problem
-    else:
-        assert len(log.lookup([key(1), key(2)])) == 2
-        assert log.verify().problems == []
 
 
 def many_parts(folder: Path, num_parts: int = 6) -> list[Entry]:
@@ -330,7 +280,7 @@ def test_the_log_equals_a_plain_model(
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
     journal = Journal(folder, seal_rows=4)
-    log = CompletionLog(folder, refresh_s=0, keep_rows=5, settle_s=0)
+    log = CompletionLog(folder, refresh_s=0, settle_s=0)
     rows: list[Entry] = []
     for action, values in actions:
         if action == "append":
@@ -343,7 +293,7 @@ def test_the_log_equals_a_plain_model(
         elif action == "merge":
             compact(folder, max_parts=1, whole_rows=9)
         elif action == "reopen":
-            log = CompletionLog(folder, refresh_s=0, keep_rows=5, settle_s=0)
+            log = CompletionLog(folder, refresh_s=0, settle_s=0)
         elif action == "forget":
             journal.close()
             assert log.forget(values) == sum(row.key in values for row in rows)
@@ -448,29 +398,16 @@ def test_a_log_is_recovered_and_mended(tmp_path: Path) -> None:
 
 def test_a_proof_is_of_what_is_there_now(tmp_path: Path) -> None:
     seal(tmp_path, NAMES[0], [entry(1)])
-    log = CompletionLog(tmp_path, refresh_s=1e9, keep_rows=0)
+    log = CompletionLog(tmp_path, refresh_s=1e9)
     proof = log.verify()
     assert proof.problems == [] and proof.totals is not None and proof.totals.completions == 1
-    assert log.view.kept is not None and len(log.view.kept) == 1
-    kept = log.view.kept
-    log.view.kept = type(kept)(**{**vars(kept), "heads": kept.heads + 1})
-    proof = log.verify()
-    assert proof.totals is None and "does not fit" in proof.problems[0]
     seal(tmp_path, NAMES[1], [entry(2)])
     (tmp_path / receipt_file(NAMES[1])).unlink()
     proof = log.verify()
     assert proof.totals is None and len(proof.problems) == 1
 
 
-def test_a_proof_reads_the_saved_index_even_if_nothing_was_asked(tmp_path: Path) -> None:
-    seal(tmp_path, NAMES[0], [entry(1), entry(2)])
-    index = index_file(tmp_path, part_file(NAMES[0]))
-    save(tmp_path, type(index)(**{**vars(index), "rows": index.rows[::-1]}))
-    (line,) = CompletionLog(tmp_path).verify().problems
-    assert "its index does not fit the parts" in line
-
-
-def test_totals_of_a_log_without_a_receipt_end_with_its_name(
+def test_totals_outlive_a_merge_and_name_a_part_that_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seal(tmp_path, NAMES[0], [entry(1)])
@@ -484,8 +421,44 @@ def test_totals_of_a_log_without_a_receipt_end_with_its_name(
             replace(tmp_path, NAMES[:2])
 
     monkeypatch.setattr(log.view, "refresh", merged_after)
-    assert log.totals().completions == 2, "a merge between listing and receipts"
-    (tmp_path / receipt_file(f"{NAMES[0]}-000001")).unlink()
-    log = CompletionLog(tmp_path)
-    with pytest.raises(ValueError, match=r"part-.*\.json is missing"):
+    assert log.totals().completions == 2, "a merge between listing and reading"
+    monkeypatch.setattr(log.view, "refresh", lambda: None)
+    log.view.listing = log.view.standing.now()
+    monkeypatch.setattr(log.view.standing, "now", lambda: log.view.listing)
+    (tmp_path / part_file(f"{NAMES[0]}-000001")).unlink()
+    with pytest.raises(FileNotFoundError):
         log.totals()
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from srrag.engine.log.completion_log import CompletionLog
+with CompletionLog(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+def test_one_run_holds_a_log_until_it_ends_or_is_killed(tmp_path: Path) -> None:
+    log = CompletionLog(tmp_path / "completions")
+    script = [sys.executable, "-c", HOLDER, str(log.folder)]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        held = rf"completions=.* is being written by process {holder.pid} on "
+        with pytest.raises(ValueError, match=held), log.locked():
+            pass
+        holder.kill()
+        holder.wait()
+    own = pytest.raises(ValueError, match=str(os.getpid()))
+    with log.locked(), own, CompletionLog(log.folder).locked():
+        pass
+    with log.locked():
+        pass
+
+
+def test_a_log_on_an_object_store_is_refused_in_one_line(tmp_path: Path) -> None:
+    log = CompletionLog(mirror.located("s3://bucket/completions"))
+    with pytest.raises(ValueError, match="object store cannot do") as refused, log.locked():
+        pass
+    assert "\n" not in str(refused.value)

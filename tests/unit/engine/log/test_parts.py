@@ -167,8 +167,4 @@ def test_recent_row_groups_and_few_files_are_kept(tmp_path: Path) -> None:
     assert groups.num_read == 3
     groups.read(files[1], 0)
     assert groups.num_read == 4 and groups._files[files[1]] is first, "of files the second stays"
-    groups.read_columns(files[1], 0, ["key"])
-    groups.read_columns(files[3], 0, ["key"])
-    assert list(groups._files) == [files[1], files[3]]
-    assert groups.read_columns(files[1], 0, ["key"]).column_names == ["key"]
     assert next(entries_to_tables([entry(1)])).equals(groups.read(files[1], 0))

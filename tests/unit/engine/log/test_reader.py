@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from srrag.engine.log import reader as module
-from srrag.engine.log.entry import Entry
-from srrag.engine.log.index import head_of
-from srrag.engine.log.journal import Journal
 from srrag.engine.log.listing import journal_file, part_file
 from srrag.engine.log.parts import replace, seal
-from srrag.engine.log.reader import LogReader, RowPosition
+from srrag.engine.log.reader import KeyIndex, LogReader, RowPosition, head_of, index_file, join
 from tests.unit.engine.logs import entry, key
 
 NAMES = [f"{number:015d}-{'0' * 32}" for number in range(1, 9)]
@@ -26,8 +22,8 @@ def places(reader: LogReader, *numbers: int) -> dict[int, list[RowPosition]]:
     return {n: found[int(h)] for n, h in zip(numbers, heads, strict=True) if int(h) in found}
 
 
-def opened(folder: Path, keep_rows: int = 100) -> LogReader:
-    reader = LogReader(folder, keep_rows)
+def opened(folder: Path) -> LogReader:
+    reader = LogReader(folder)
     reader.refresh()
     return reader
 
@@ -51,87 +47,69 @@ def test_every_row_has_its_place_completions_first(tmp_path: Path) -> None:
         for place in several:
             (read,) = reader.entries(*place[:3], [place.row])
             assert read.key == key(number) and bool(read.fault) == place.is_fault
-            assert reader.paid(*place[:3], [place.row]) == [(key(number), 7, 3)]
-    assert reader.repeated().tolist() == sorted(head_of([key(1), key(2)]).tolist())
+    told = reader.rows(["key", "fault", "text"])
+    assert told["fault"].to_pylist() == [""] * 6 + ["x", "y"]
+    texts = dict(zip(told["key"].to_pylist(), told["text"].to_pylist(), strict=True))
+    assert texts.keys() == {key(number) for number in (1, 2, 3, 5)}
     few = head_of([key(5)])
     assert reader.places(few).keys() == set(few.tolist()), "only what was asked for"
 
 
 def test_without_files_nothing_is_found(tmp_path: Path) -> None:
-    reader = LogReader(tmp_path / "none", 5)
-    assert places(reader, 1) == {} and reader.repeated().tolist() == []
+    reader = LogReader(tmp_path / "none")
+    assert places(reader, 1) == {} and len(reader.rows(["key"])) == 0
     reader.refresh()
-    assert places(reader, 1) == {} and reader.repeated().tolist() == []
-    assert reader.kept is not None and not reader.kept.files
+    assert places(reader, 1) == {} and len(reader.rows(["key"])) == 0
 
 
-def test_the_index_is_saved_above_its_rows_and_newer_files_are_indexed_beside(
-    tmp_path: Path,
+def test_a_head_is_the_first_half_of_a_key_and_sorts_like_it() -> None:
+    keys = sorted(key(number) for number in range(50))
+    heads = head_of(keys)
+    assert heads.tolist() == [int.from_bytes(each[:8], "big") for each in keys]
+    assert heads.tolist() == sorted(heads.tolist())
+    with pytest.raises(ValueError, match="has 16 bytes"):
+        head_of([keys[0], b"short"])
+    assert head_of([]).shape == (0,)
+
+
+def test_a_joint_index_knows_where_each_key_stands(tmp_path: Path) -> None:
+    numbers = (range(4), range(4, 9), range(9, 10))
+    for name, each in zip(NAMES, numbers, strict=False):
+        seal(tmp_path, name, [entry(number) for number in each])
+    index = join([index_file(tmp_path, part_file(name)) for name in NAMES[:3]])
+    assert index.files == tuple(map(part_file, NAMES[:3])) and len(index) == 10
+    assert (np.diff(index.heads.astype(object)) > 0).all()
+    for name, each in zip(NAMES, numbers, strict=False):
+        held = sorted(key(number) for number in each)
+        found = [place for _, place in index.rows_of(head_of(held))]
+        assert found == [RowPosition(False, name, 0, row) for row in range(len(held))]
+    assert len(KeyIndex()) == 0 and not list(KeyIndex().rows_of(head_of([key(1)])))
+
+
+def test_newer_files_are_indexed_beside_the_others_until_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seal(tmp_path, NAMES[0], [entry(number) for number in range(5)])
-    reader = opened(tmp_path, keep_rows=5)
-    assert reader.kept is not None and len(reader.kept) == 0 and len(reader.tail) == 5
-    assert not list(tmp_path.glob("index-*"))
-    seal(tmp_path, NAMES[1], [entry(5), entry(3)])
-    reader.refresh()
-    assert (len(reader.kept), len(reader.tail)) == (7, 0) and list(tmp_path.glob("index-*"))
-    assert len(places(reader, 5, 3)[3]) == 2
-    seal(tmp_path, NAMES[2], [entry(6), entry(4)])
-    reader.refresh()
-    assert (len(reader.kept), len(reader.tail)) == (7, 2)
-    assert reader.tail.files == (part_file(NAMES[2]),)
-    found = places(reader, 3, 4, 6)
-    assert [len(found[number]) for number in (3, 4, 6)] == [2, 2, 1]
-    heads = head_of([key(3), key(4)])
-    assert reader.repeated().tolist() == sorted(heads.tolist())
-    other = opened(tmp_path, keep_rows=5)
-    assert other.kept is not None and (len(other.kept), len(other.tail)) == (7, 2)
-
-
-def test_of_a_large_index_an_eighth_may_lie_beside_it(tmp_path: Path) -> None:
-    seal(tmp_path, NAMES[0], [entry(number) for number in range(72)])
-    reader = opened(tmp_path, keep_rows=1)
-    assert reader.kept is not None and len(reader.kept) == 72
-    seal(tmp_path, NAMES[1], [entry(number) for number in range(72, 81)])
-    reader.refresh()
-    assert (len(reader.kept), len(reader.tail)) == (72, 9)
-    seal(tmp_path, NAMES[2], [entry(81)])
-    reader.refresh()
-    assert (len(reader.kept), len(reader.tail)) == (82, 0)
-
-
-def test_a_repeated_key_in_the_saved_index_counts_wherever_its_rows_are(tmp_path: Path) -> None:
-    seal(tmp_path, NAMES[0], [entry(1), entry(1), entry(2), entry(3)])
-    reader = opened(tmp_path, keep_rows=1)
-    assert reader.kept is not None and len(reader.kept) == 4
-    assert reader.repeated().tolist() == head_of([key(1)]).tolist()
-    journal = Journal(tmp_path)
-    every = [Entry(bytes(16)), Entry(b"\xff" * 16), entry(3), entry(9), entry(9)]
-    journal.append(every)
-    reader.refresh()
-    assert reader.repeated().tolist() == sorted(head_of([key(1), key(3), key(9)]).tolist())
+    monkeypatch.setattr(module, "TAIL_ROWS", 5)
+    reader = LogReader(tmp_path)
+    told = []
+    sizes = (5, 2, 1, 40, 6, 1)
+    for number, (name, size) in enumerate(zip(NAMES, sizes, strict=False)):
+        seal(tmp_path, name, [entry(100 * number + each) for each in range(size)])
+        reader.refresh()
+        told.append((len(reader.kept), len(reader.tail)))
+        assert len(places(reader, *(100 * each for each in range(number + 1)))) == number + 1
+    assert told == [(0, 5), (7, 0), (7, 1), (48, 0), (48, 6), (55, 0)]
 
 
 def test_a_merged_log_is_indexed_anew(tmp_path: Path) -> None:
     for number, name in enumerate(NAMES[:3]):
         seal(tmp_path, name, [entry(number), entry(number + 10)])
-    reader = opened(tmp_path, keep_rows=3)
-    assert reader.kept is not None and len(reader.kept) == 6
+    reader = opened(tmp_path)
     replace(tmp_path, NAMES[:2])
     reader.refresh()
     assert len(reader.kept) + len(reader.tail) == 6
     assert all(len(each) == 1 for each in places(reader, 0, 1, 2, 10, 11, 12).values())
     assert len(places(reader, 0, 1, 2, 10, 11, 12)) == 6
-
-
-def test_a_log_that_may_not_be_written_is_indexed_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seal(tmp_path, NAMES[0], [entry(1), entry(2)])
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-    reader = opened(tmp_path, keep_rows=1)
-    assert reader.kept is not None and len(reader.kept) == 2
-    assert not list(tmp_path.glob("index-*"))
 
 
 def test_a_journal_is_read_on_from_where_it_was_read(tmp_path: Path) -> None:
@@ -151,7 +129,7 @@ def test_a_file_that_goes_while_it_is_read_is_looked_for_anew(
 ) -> None:
     for number, name in enumerate(NAMES[:2]):
         seal(tmp_path, name, [entry(number)])
-    reader = LogReader(tmp_path, 100)
+    reader = LogReader(tmp_path)
     real = module.index_file
 
     def late(folder: Path, file: str) -> object:
@@ -174,4 +152,4 @@ def test_a_file_that_is_lost_is_not_waited_for(
 
     monkeypatch.setattr(module, "index_file", lost)
     with pytest.raises(FileNotFoundError):
-        LogReader(tmp_path, 100).refresh()
+        LogReader(tmp_path).refresh()

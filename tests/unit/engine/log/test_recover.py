@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from srrag.engine.log import recover as module
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.engine.log.entry import ENTRY, Entry
-from srrag.engine.log.index import index_file, save
 from srrag.engine.log.journal import Journal
 from srrag.engine.log.listing import (
     faults_file,
@@ -23,7 +18,7 @@ from srrag.engine.log.listing import (
     read_receipt,
     receipt_file,
 )
-from srrag.engine.log.parts import replace, seal, write_part
+from srrag.engine.log.parts import replace, seal
 from srrag.engine.log.recover import compact, finish, forget, mend, recover
 from tests.unit.engine.logs import entry, key
 
@@ -82,17 +77,12 @@ def test_what_a_kill_left_is_finished(tmp_path: Path) -> None:
 
 def test_unfinished_files_go_once_nobody_can_be_writing_them(tmp_path: Path) -> None:
     old = [aged(tmp_path / name, 6) for name in (".part-a.01", ".faults-a.01")]
-    old += [aged(tmp_path / ".lock-a", 61), aged(tmp_path / ".index-a" / "heads.npy", 0)]
-    aged(tmp_path / ".index-a", 3601)
     new = [aged(tmp_path / name, 3) for name in (".part-b.01", ".faults-b.01")]
-    new += [aged(tmp_path / ".lock-b", 50), aged(tmp_path / ".index-b" / "heads.npy", 0)]
-    aged(tmp_path / ".index-b", 3500)
     finish(tmp_path, settle_s=5)
     assert not any(path.exists() for path in old) and all(path.exists() for path in new)
-    assert not (tmp_path / ".index-a").exists()
 
 
-@pytest.mark.parametrize("missing", [".part-a.01", ".faults-a.01", ".lock-a"])
+@pytest.mark.parametrize("missing", [".part-a.01", ".faults-a.01"])
 def test_who_finishes_at_the_same_time_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
@@ -168,14 +158,13 @@ def test_rows_of_keys_are_taken_out_of_the_named_parts_and_all_journals(tmp_path
         seal(tmp_path, name, [entry(1), entry(2), entry(3, fault="x")])
     journal(tmp_path, NAMES[3], 1, 4, 5)
     journal(tmp_path, NAMES[4], 1)
-    (tmp_path / "index-0" / "x").mkdir(parents=True)
     (tmp_path / faults_file(NAMES[7])).touch()
     gone = frozenset([key(1), key(3), key(5)])
     assert forget(tmp_path, gone, frozenset([*NAMES[:2], "none"])) == 7
     assert parts(tmp_path) == [f"{NAMES[0]}-000001", f"{NAMES[1]}-000001", NAMES[2], NAMES[3]]
     rows = [module.read_receipt(tmp_path, name).rows for name in parts(tmp_path)]
     assert rows == [1, 1, 3, 1]
-    assert not list(tmp_path.glob("journal-*")) and not list(tmp_path.glob("index-*"))
+    assert not list(tmp_path.glob("journal-*"))
     assert not (tmp_path / faults_file(NAMES[7])).exists(), "what was half done is done first"
 
 
@@ -213,8 +202,7 @@ def log(tmp_path: Path) -> tuple[Path, str, str]:
 
 
 def test_a_whole_log_is_left_as_it_is(log: tuple[Path, str, str]) -> None:
-    folder, one, _ = log
-    save(folder, index_file(folder, part_file(one)))
+    folder, _, _ = log
     journal = Journal(folder)
     journal.append([entry(9)])
     journal._leave()
@@ -276,29 +264,6 @@ def test_readable_lines_of_a_journal_stay(tmp_path: Path) -> None:
     assert held(tmp_path) == {1, 2} and not path.exists()
 
 
-@pytest.mark.parametrize("array", ["heads", "rows"])
-def test_an_index_that_leads_astray_is_removed(log: tuple[Path, str, str], array: str) -> None:
-    import numpy as np
-
-    folder, one, _ = log
-    save(folder, index_file(folder, part_file(one)))
-    (place,) = folder.glob("index-*")
-    values = np.load(place / f"{array}.npy")
-    values[0] += 1
-    np.save(place / f"{array}.npy", values)
-    (said,) = mend(folder)
-    assert "its index did not fit the parts" in said and not list(folder.glob("index-*"))
-
-
-def test_an_index_of_parts_that_are_gone_is_removed(log: tuple[Path, str, str]) -> None:
-    folder, one, _ = log
-    save(folder, index_file(folder, part_file(one)))
-    (place,) = folder.glob("index-*")
-    (place / "files.json").write_text(json.dumps(["part-none.parquet"]))
-    (said,) = mend(folder)
-    assert "did not fit" in said and not place.exists()
-
-
 def test_journals_are_mended_from_the_oldest_on(tmp_path: Path) -> None:
     for number in range(8, 0, -1):
         path = tmp_path / f"journal-{number:015d}-{'0' * 32}.jsonl"
@@ -322,28 +287,3 @@ def test_a_damaged_row_group_takes_no_other_with_it(
     (said,) = mend(tmp_path)
     assert "written again with 4 answers, 2 answers lost" in said
     assert len(held(tmp_path)) == 4
-
-
-def test_counts_below_zero_give_no_credit_and_are_mended(tmp_path: Path) -> None:
-    name = sealed(tmp_path, 1, 2)
-    column = ENTRY.get_field_index("tokens_in")
-    files = []
-    for file in (part_file, faults_file):
-        table = pq.read_table(tmp_path / file(name))
-        below = pa.array([-(10**6)] * len(table), pa.int64())
-        files.append(table.set_column(column, ENTRY.field(column), below))
-    write_part(tmp_path, name, iter(files[:1]), iter(files[1:]))
-    assert CompletionLog(tmp_path).totals().tokens_in == -3 * 10**6
-    assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].tokens_in == 0
-    said = [each.partition(": ")[2] for each in CompletionLog(tmp_path).verify().problems]
-    assert sorted(said) == [f"{n} answers count fewer than 0 tokens" for n in (1, 2)]
-    assert list(CompletionLog(tmp_path).mend())
-    result = CompletionLog(tmp_path).verify()
-    assert result.problems == [] and result.totals is not None
-    assert (result.totals.tokens_in, result.totals.tokens_out, result.totals.usd) == (0, 9, 0.0)
-    assert held(tmp_path) == {1, 2, 101}
-
-
-def test_a_count_below_zero_in_a_journal_becomes_an_estimate() -> None:
-    line = Entry(key(1), "twelve bytes", tokens_out=5).line().replace(b":5,", b":-5,")
-    assert Entry.of_line(line).tokens_out == 3

@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from srrag.core.ids import file_sha256
 from srrag.engine.log import verify as module
 from srrag.engine.log.entry import Entry, entries_to_tables
-from srrag.engine.log.index import index_file, save
 from srrag.engine.log.listing import faults_file, journal_file, part_file, receipt_file
 from srrag.engine.log.parts import _write, replace, seal
-from srrag.engine.log.reader import LogReader
-from srrag.engine.log.verify import damage, damaged_index, lost
+from srrag.engine.log.verify import damage, lost
 from tests.unit.engine.logs import entry
 
 NAMES = [f"{number:015d}-{'0' * 32}" for number in range(1, 9)]
@@ -143,21 +140,6 @@ def test_a_part_is_lost_if_only_its_receipt_is_left_and_nothing_explains_that(lo
     assert list(damage(log)) == [
         f"{log / part_file(joint)} is missing; what it held is asked for again"
     ]
-
-
-def test_an_index_of_other_keys_or_rows_is_named(log: Path) -> None:
-    view = LogReader(log, 100)
-    assert list(damaged_index(view)) == [], "none was read yet"
-    view.refresh()
-    assert list(damaged_index(view)) == [], "none is saved"
-    index = save(log, index_file(log, part_file(NAMES[0])))
-    view = LogReader(log, 100)
-    view.refresh()
-    assert list(damaged_index(view)) == []
-    for values in ({"heads": index.heads + np.uint64(1)}, {"rows": index.rows[::-1]}):
-        view.kept = type(index)(**{**vars(index), **values})
-        (line,) = damaged_index(view)
-        assert line.startswith(f"{log}: its index does not fit the parts")
 
 
 def test_a_receipt_that_cannot_be_read_replaces_nothing(log: Path) -> None:
