@@ -87,7 +87,7 @@ class Batcher(Generic[T, R]):
             raise stopping()
         if time.monotonic() >= deadline:
             raise late()
-        if wait := self.full_s(caller=caller):
+        if wait := self.full_s(caller):
             raise busy(wait)
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         ticket = Ticket(kind, item, deadline, future, caller)
@@ -98,17 +98,15 @@ class Batcher(Generic[T, R]):
         self._start()
         return ticket
 
-    def full_s(self, coming: int = 0, caller: str = "") -> float:
-        """Estimated seconds until the queue has room for a caller, besides for `coming` items."""
-        idle = self.workers - len(self._in_hand)
-        places = self.max_waiting - max(0, coming - idle)
-        if self._full(places, caller):
+    def full_s(self, caller: str = "") -> float:
+        """Estimated seconds until the queue has room for a caller; 0 if it has."""
+        if self._full(caller):
             self._drop()
-        return self.wait_s() if self._full(places, caller) else 0.0
+        return self.wait_s() if self._full(caller) else 0.0
 
-    def _full(self, places: int, caller: str) -> bool:
-        own = sum(ticket.caller == caller for _, ticket in self._waiting)
-        return len(self._waiting) >= places or (self.shared and own >= (places + 1) // 2)
+    def _full(self, caller: str) -> bool:
+        own, most = sum(ticket.caller == caller for _, ticket in self._waiting), self.max_waiting
+        return len(self._waiting) >= most or (self.shared and own >= (most + 1) // 2)
 
     async def result(self, ticket: Ticket[T, R]) -> R:
         """Wait for a ticket's result; raises ApiError at its deadline and drops it if not begun."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -62,6 +64,23 @@ class ApiError(SrragError):
                 "request_id": request_id,
             }
         }
+
+
+async def send_fault(
+    fault: ApiError, request_id: str, send: Any, headers: Mapping[str, str] | None = None
+) -> None:
+    """Send an error as the whole response of an ASGI app."""
+    body = json.dumps(fault.body(request_id)).encode()
+    own = {"content-type": "application/json", "content-length": str(len(body))}
+    named = {**own, **fault.headers(), **(headers or {})}
+    start = {"type": "http.response.start", "status": fault.status}
+    await send({**start, "headers": encoded(named)})
+    await send({"type": "http.response.body", "body": body})
+
+
+def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Headers as ASGI has them."""
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 class ErrorDetail(BaseModel):

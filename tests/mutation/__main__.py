@@ -43,7 +43,7 @@ TESTS: dict[str, list[str]] = {
     "runner/deletion/tombstones": ["runner/deletion/test_tombstones.py"],
     "runner/deletion/vacuum": ["runner/deletion/test_vacuum.py"],
     "serve/api/gateway": ["serve/api/test_gateway.py"],
-    "serve/api/slow_bodies": ["serve/api/test_slow_bodies.py"],
+    "serve/ray/retry_middleware": ["serve/ray"],
     "serve/api_keys": ["serve/test_api_keys.py"],
     "serve/batcher": ["serve/test_batcher.py"],
     "serve/snapshot": ["serve/test_snapshot.py"],

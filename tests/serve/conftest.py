@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from srrag.serve.ray import retry_middleware, whole_bodies
+from srrag.serve.ray import retry_middleware
 
-os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
+os.environ.setdefault(retry_middleware.CALLBACK, retry_middleware.IMPORT_PATH)
 # Of a body, less than Limits give it: a test waits until half a body is given up.
-os.environ.setdefault(whole_bodies.VARIABLE, json.dumps({"body_s": 4.0}))
+os.environ.setdefault(retry_middleware.BODIES, json.dumps({"body_s": 4.0}))

@@ -5,20 +5,17 @@ It is plain ASGI, so that it counts bodies while they arrive and passes streams 
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from srrag.serve.api.pages import PAGE_PATHS
-from srrag.serve.api.slow_bodies import SlowBodies
 from srrag.serve.api_keys import owner
-from srrag.serve.errors import ApiError, busy
+from srrag.serve.errors import ApiError, busy, encoded, send_fault
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import is_loopback
 from srrag.serve.telemetry.tracing import StepSpans
@@ -52,9 +49,6 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _TRACED = ("pipeline", "version", "batch_rows", "code")
-_READING_S = 1.0
-"""Seconds for which a request whose body is still arriving reserves a place in the queue."""
-
 _ID = re.compile(r"[\w.-]{1,64}")
 
 
@@ -84,12 +78,8 @@ class Gateway:
         """Bind the app and the service whose settings, metrics and logs apply."""
         self._app, self._host, self._settings = app, host, host.settings
         self._metrics, self._log, self._traces = host.metrics, host.log, host.traces
-        limits = host.settings.limits
-        self._slow = SlowBodies(limits.body_s, limits.slow_bodies)
         self._at_once: Counter[str] = Counter()
         """The requests in progress of each key or address."""
-        self._reading: set[RequestContext] = set()
-        """Requests that reserved a place in the queue and whose body is still arriving."""
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Pass a request on to the app, or answer it with the error that refuses it."""
@@ -115,7 +105,7 @@ class Gateway:
                 if "etag" in names:  # a file of the pages, which says itself how long it lasts
                     own = {k: v for k, v in own.items() if k != "cache-control"}
                 kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in own]
-                message["headers"] = [*kept, *_encoded(own)]
+                message["headers"] = [*kept, *encoded(own)]
             await send(message)
 
         try:
@@ -125,9 +115,9 @@ class Gateway:
         except ApiError as fault:
             if passing.status:
                 raise
-            await answer_fault(fault, passing, sent)
+            passing.notes["code"] = fault.code
+            await send_fault(fault, passing.id, sent)
         finally:
-            self._reading.discard(passing)
             self._leave(passing)
             self._told(scope, headers, passing)
 
@@ -179,48 +169,27 @@ class Gateway:
         if scope["method"] == "POST" and kind != "application/json" and not bare:
             # Browsers send a preflight before a page of another site may post JSON.
             raise ApiError(415, "content_type", "the body has to be application/json")
-        if path in QUEUED_PATHS:
-            # Check before reading the body, which costs a call to Ray's proxy: refuse quickly.
-            if wait := self._host.batcher.full_s(self._coming(), passing.counted):
-                raise busy(wait)
-            self._reading.add(passing)
+        # Before the body is read, which costs a call to Ray's proxy.
+        if path in QUEUED_PATHS and (wait := self._host.batcher.full_s(passing.counted)):
+            raise busy(wait)
         if text := headers.get("x-timeout-s"):
             passing.deadline = passing.began + _seconds(text, settings.limits.timeout_s)
 
-    def _coming(self) -> int:
-        """Count the requests that will join the queue once their bodies are read."""
-        lately = time.monotonic() - _READING_S
-        return sum(each.began > lately for each in self._reading)
-
     def _capped(self, receive: Any, passing: RequestContext) -> Any:
         """Wrap `receive` so that it raises ApiError when the body exceeds the limit."""
-        most, read, whole = self._settings.limits.max_body_bytes, 0, False
+        most, read = self._settings.limits.max_body_bytes, 0
 
         async def received() -> Any:
-            nonlocal read, whole
-            if whole:  # what comes now is the disconnect, for which there is no deadline
-                message = await receive()
-            else:
-                message = await self._in_time(receive, passing)
+            nonlocal read
+            message = await receive()
             passing.gone = message["type"] == "http.disconnect"
-            if not message.get("more_body"):
-                whole = True
-                self._reading.discard(passing)
-            if message["type"] == "http.request":
-                read += len(message.get("body", b""))
-                if read > most:
-                    passing.fault = too_large(most)
-                    raise passing.fault
+            read += len(message.get("body", b""))
+            if read > most:
+                passing.fault = too_large(most)
+                raise passing.fault
             return message
 
         return received
-
-    async def _in_time(self, receive: Any, passing: RequestContext) -> Any:
-        try:
-            return await self._slow.message(receive, passing.began)
-        except ApiError as fault:
-            passing.fault = fault
-            raise
 
     def _told(self, scope: Scope, headers: dict[str, str], passing: RequestContext) -> None:
         # Metrics and log have the route: every distinct value is a time series, and what stands in
@@ -247,28 +216,9 @@ class Gateway:
         self._traces.request(f"{scope['method']} {path}", seconds, headers, told, passing.steps)
 
 
-async def answer_fault(fault: ApiError, passing: RequestContext, send: Any) -> None:
-    """Send an error as the whole response."""
-    passing.notes["code"] = fault.code
-    body = json.dumps(fault.body(passing.id)).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body))}
-    await send(
-        {
-            "type": "http.response.start",
-            "status": fault.status,
-            "headers": _encoded({**headers, **fault.headers()}),
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
-
-
 def too_large(most: int) -> ApiError:
     """The error (413) for a body of more than `most` bytes."""
     return ApiError(413, "body_too_large", f"the body holds more than {most} bytes", "body")
-
-
-def _encoded(headers: dict[str, str]) -> Iterable[tuple[bytes, bytes]]:
-    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
 
 
 def _key(headers: dict[str, str]) -> str:

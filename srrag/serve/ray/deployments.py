@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,11 +30,9 @@ from srrag.runner.ray.loopback import CLUSTERED
 from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.errors import ApiError
-from srrag.serve.ray import retry_middleware, whole_bodies
-from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
+from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
-from srrag.serve.ray.starting import says_starting, says_stopping
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import RemoteCall, apart
 from srrag.serve.service import PipelineService
@@ -152,7 +150,7 @@ class ServerReplica:
 
     def __serve_build_asgi_app__(self) -> Any:
         """Build the ASGI app that Ray runs."""
-        return EndOnDisconnect(create_app(self._host))
+        return retry_middleware.EndOnDisconnect(create_app(self._host))
 
     def check_health(self) -> None:
         """Raise if a batch is stuck: Ray then starts another replica."""
@@ -311,11 +309,11 @@ def _care(settings: ServeSettings) -> dict[str, Any]:
 def prepare(limits: Limits | None = None) -> None:
     """Set environment variables for the processes of a Ray that starts after this."""
     if limits:
-        os.environ[whole_bodies.VARIABLE] = whole_bodies.told(limits)
+        os.environ[retry_middleware.BODIES] = retry_middleware.told(limits)
     # Ray runs its workers at niceness 15, so a build on the same machine would delay a question
     # for seconds.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    os.environ.setdefault(retry_middleware.VARIABLE, retry_middleware.IMPORT_PATH)
+    os.environ.setdefault(retry_middleware.CALLBACK, retry_middleware.IMPORT_PATH)
     # By default a proxy asks the replicas of its own node and zone while they take any request, and
     # those that a load starts elsewhere stay idle.
     for near in ("NODE", "AZ"):
@@ -351,35 +349,23 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
     if cluster.address == "local":  # on a cluster, proxies for this server may listen already
         check_port(settings.host, settings.port)
     started: bool | None = None
-    ending = ExitStack()
     try:
-        with ExitStack() as before:
-            if cluster.address == "local":
-                before.enter_context(says_starting(settings.host, settings.port))
-            started = address.connect()
-            _start(settings, cluster)
+        started = address.connect()
+        _start(settings, cluster)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         try:
             yield f"http://{name}:{settings.port}"
         except KeyboardInterrupt:  # also SIGTERM, as Kubernetes stops a server
-            _drain(settings, cluster, ending)
+            serve.delete(NAME)
             raise
-        _drain(settings, cluster, ending)
+        serve.delete(NAME)  # answers what is in hand; serve.shutdown would end the proxies at once
     finally:
-        with ending:
-            if started is not None and (
-                not started or cluster.address != "local"
-            ):  # a cluster would keep proxies and port
-                serve.shutdown()  # type: ignore[no-untyped-call]
-            if started:
-                ray.shutdown()
-
-
-def _drain(settings: ServeSettings, cluster: Cluster, ending: ExitStack) -> None:
-    """Answer what is in hand; who connects from now until the end is told that the server stops."""
-    if cluster.address == "local":
-        ending.enter_context(says_stopping(settings.host, settings.port))
-    serve.delete(NAME)  # serve.shutdown would end the proxies at once
+        if started is not None and (
+            not started or cluster.address != "local"
+        ):  # a cluster would keep proxies and port
+            serve.shutdown()  # type: ignore[no-untyped-call]
+        if started:
+            ray.shutdown()
 
 
 def _start(settings: ServeSettings, cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from srrag.core.pipeline import Pipeline
 from srrag.retrieve.search_sparse import SearchSparse
-from srrag.serve.api import gateway, slow_bodies
+from srrag.serve.api import gateway
 from srrag.serve.api.app import create_app
 from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
 from srrag.serve.api_keys import ApiKey
@@ -73,57 +73,10 @@ class Caller:
         return self.status
 
 
-def test_a_body_on_its_way_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Gateway(reads, host(tmp_path, max_waiting=2))
-
-    async def asked() -> None:
-        let_in = [Caller(app) for _ in range(3)]  # two that will wait, one for the idle worker
-        assert await Caller(app).now() == 503
-        assert await let_in[0].ended() == 200
-        later = Caller(app)
-        assert await later.now() == 0, "its place is free again"
-        assert await Caller(app).now() == 503
-        monkeypatch.setattr(gateway, "_READING_S", 0.0)
-        assert await Caller(app).ended() == 200, "who sends slowly keeps nobody out"
-        assert [await each.ended() for each in (*let_in[1:], later)] == [200] * 3
-
-    asyncio.run(asked())
-
-
 def test_every_path_that_asks_a_pipeline_has_a_place_in_the_queue(tmp_path: Path) -> None:
     paths = create_app(host(tmp_path))._app.openapi()["paths"]
     posts = {path for path, methods in paths.items() if "post" in methods}
     assert posts == {*gateway.QUEUED_PATHS, "/v1/feedback", *gateway.BARE_PATHS}
-
-
-def test_a_body_that_does_not_come_in_time_is_given_up(tmp_path: Path) -> None:
-    app = Gateway(reads, host(tmp_path, body_s=0.05))
-
-    async def asked() -> None:
-        slow = Caller(app)
-        assert await slow.now() == 0
-        await asyncio.sleep(0.1)
-        assert slow.status == 408
-        assert await Caller(app).ended() == 200, "others are served"
-
-    asyncio.run(asked())
-
-
-def test_one_more_slow_body_cuts_the_oldest_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slow_bodies, "SLOW_S", 0.0)
-    app = Gateway(reads, host(tmp_path, slow_bodies=2))
-
-    async def asked() -> None:
-        callers = []
-        for _ in range(3):
-            callers.append(Caller(app))
-            await callers[-1].now()
-        assert [each.status for each in callers] == [408, 0, 0]
-        assert [await each.ended() for each in callers[1:]] == [200, 200]
-
-    asyncio.run(asked())
 
 
 def test_a_caller_has_so_many_requests_at_once(tmp_path: Path) -> None:
@@ -285,18 +238,6 @@ def test_keys_of_one_address_have_places_of_their_own(tmp_path: Path) -> None:
     assert asked(app, headers={**JSON, "x-api-key": "two"}).status == 200
 
 
-def test_a_body_that_has_come_is_on_its_way_no_more(tmp_path: Path) -> None:
-    coming: list[int] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        coming.append(passed._coming())
-        await reads(scope, receive, send)
-        coming.append(passed._coming())
-
-    passed = Gateway(app, host(tmp_path))
-    assert asked(passed).status == 200 and coming == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("path", "method", "kind", "status"),
     [
@@ -332,7 +273,7 @@ def test_a_body_over_the_limit_is_refused_by_its_length_or_while_it_comes(
     headers = {**JSON, **({"content-length": length} if length else {})}
     got = asked(app, headers=headers, body=sent)
     assert got.code == (status, "body_too_large" if status == 413 else "")
-    assert not app._at_once and not app._reading, "nothing is left of it"
+    assert not app._at_once, "nothing is left of it"
 
 
 def test_a_deadline_is_what_the_header_says_or_the_limit(tmp_path: Path) -> None:
@@ -344,13 +285,12 @@ def test_a_deadline_is_what_the_header_says_or_the_limit(tmp_path: Path) -> None
 
 def test_only_questions_are_refused_while_the_queue_is_full(tmp_path: Path) -> None:
     service = host(tmp_path)
-    service.batcher.full_s = lambda coming=0, caller="": 7.0  # type: ignore[method-assign]
+    service.batcher.full_s = lambda caller="": 7.0  # type: ignore[method-assign]
     app = Gateway(reads, service)
     for path in ("/v1/answers", "/v1/answers/stream", "/v1/chat/completions", "/v1/search"):
         refused = asked(app, path)
         assert refused.code == (503, "busy") and int(refused["retry-after"][0]) >= 7
     assert asked(app, "/v1/feedback").status == 200
-    assert not app._reading
 
 
 def responds(*headers: tuple[str, str], status: int = 200) -> Callable[..., Any]:
@@ -433,30 +373,6 @@ def test_who_has_gone_is_logged_as_such_and_his_error_is_not_counted(tmp_path: P
     assert logged(tmp_path)["status"] == 499 and "code" not in logged(tmp_path)
     text = service.metrics.text().decode()
     assert 'status="499"' in text and "srrag_errors_total{" not in text
-
-
-def test_the_time_for_a_body_is_not_that_of_the_answer(tmp_path: Path) -> None:
-    heard: list[str] = []
-
-    async def streams(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        try:
-            async with asyncio.timeout(0.1):  # as a stream listens for a client that goes away
-                heard.append((await receive())["type"])
-        except TimeoutError:
-            heard.append("nothing")
-
-    app = Gateway(streams, host(tmp_path, body_s=0.03))
-    waiting: asyncio.Queue[Any] = asyncio.Queue()
-    waiting.put_nowait(LAST)
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/v1/answers", "headers": headers}
-
-    async def nothing(message: Any) -> None:
-        pass
-
-    asyncio.run(app({**scope, "client": ("127.0.0.1", 1)}, waiting.get, nothing))
-    assert heard == ["nothing"]
 
 
 def test_an_error_after_the_response_began_goes_on_to_the_server(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ray.exceptions import TaskCancelledError
 
 from srrag.serve.api.app import create_app
-from srrag.serve.ray.disconnect_middleware import EndOnDisconnect
+from srrag.serve.ray.retry_middleware import EndOnDisconnect
 from srrag.serve.service import PipelineService
 from tests.unit.serve.serving import CAST, settings
 

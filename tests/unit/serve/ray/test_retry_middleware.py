@@ -9,7 +9,8 @@ import pytest
 from starlette.responses import PlainTextResponse, Response
 from starlette.testclient import TestClient
 
-from srrag.serve.ray.retry_middleware import MAX_KEPT_BYTES, TRIES, RetryOnReplicaDeath
+from srrag.serve.ray.retry_middleware import TRIES, RetryOnReplicaDeath
+from srrag.serve.settings import Limits
 
 
 class Proxy:
@@ -48,7 +49,7 @@ class Proxy:
 
 
 def post(proxy: Proxy, body: bytes = b"question", headers: dict[str, str] | None = None) -> Any:
-    client = TestClient(RetryOnReplicaDeath(proxy), raise_server_exceptions=False)
+    client = TestClient(RetryOnReplicaDeath(proxy, Limits()), raise_server_exceptions=False)
     return client.post("/v1/answers", content=body, headers=headers)
 
 
@@ -81,7 +82,7 @@ def test_what_was_begun_or_is_long_is_not_asked_again() -> None:
     begun, long = Proxy(1, says_first=True), Proxy(1)
     post(begun)
     assert len(begun.bodies) == 1
-    post(long, b"x" * (MAX_KEPT_BYTES + 1))
+    post(long, b"x" * (Limits().max_body_bytes + 1))
     assert len(long.bodies) == 1
 
 

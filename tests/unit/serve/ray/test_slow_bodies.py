@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from srrag.serve.api.slow_bodies import SLOW_S, SlowBodies
 from srrag.serve.errors import ApiError
+from srrag.serve.ray.retry_middleware import SLOW_S, SlowBodies
 
 
 async def after(seconds: float, message: str = "here") -> str:
