@@ -9,28 +9,6 @@ from srrag.answer.record import AnswerRecord
 
 STATE_LINES = {"answered": "", "partly": "Answered in part.", "not": ""}
 """An answer that is none says so itself."""
-LEFT_OUT = {
-    "id": "of a request",
-    "rewritten_from": "said before the answer comes",
-    "sentences": "their words and numbers are the answer's",
-    "verdict": "the first sentence says it, and how far it goes; a word alone says too much",
-    "findings": "the answer says them, or those that come nearest",
-    "choice": "`option` is its text",
-    "evidence": "told by paper, with the numbers that the answer cites",
-    "left_out": "named by a note",
-    "support": "what it dropped is told by a note",
-    "degraded": "told by notes",
-    "trace": "told by `trace=true`",
-    "why": "told by `trace=true`",
-    "expansion": "told by `trace=true`",
-    "clinical": "the page shows it",
-    "off": "the terminal tells it",
-    "usage": "a figure for programs",
-    "batch_rows": "a figure for programs",
-    "version": "a figure for programs",
-    "pipeline": "who asks chose it",
-}
-"""Fields of an answer that its text does not show, with the reason."""
 
 
 def remarks(answer: AnswerRecord) -> list[str]:

@@ -9,7 +9,7 @@
     ├── ApiError                                the HTTP response to a request that failed
     ├── EngineError             (RuntimeError)  within the engines; a run never sees one
     │   ├── AttemptError                        one HTTP attempt failed and may be repeated
-    │   ├── CallError                           a streamed answer broke off
+    │   ├── CallError                           a call to vLLM failed, and no other
     │   ├── SessionLostError                    a session died; a new one may work
     │   └── DispatcherLostError                 the process that sends the calls died
     └── Halt                    (RuntimeError)  ends a run or a batch; no row is at fault

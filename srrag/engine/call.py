@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -122,14 +123,13 @@ class SessionLostError(EngineError):
     """The session is lost, for example because the engine's process died; a new one may work."""
 
 
-class CallError(EngineError):
-    """A streamed answer broke off; `fault` says how, `reply` holds what had come."""
-
-    def __init__(self, fault: Fault, reply: Reply | None = None) -> None:
-        """Keep the fault."""
-        super().__init__(f"{fault.kind}: {fault.detail}")
-        self.fault = fault
-        self.reply = replace(reply or Reply(), fault=fault)
+async def reply_of(pieces: AsyncGenerator[str | Reply, None]) -> Reply:
+    """The reply that the pieces of an answer end with."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if isinstance(piece, Reply):
+                return piece
+    raise TypeError("the stream ended without a reply")
 
 
 @lru_cache(maxsize=256)
@@ -141,10 +141,15 @@ def schema_json(schema: type[Answer]) -> str:
     return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
 
 
-def allowed(schema: type[Answer], enums: Enums) -> Any:
+LENGTHS = frozenset({"minLength", "maxLength"})
+"""Bounds of texts in a schema."""
+
+
+def allowed(schema: type[Answer], enums: Enums, dropped: frozenset[str] = frozenset()) -> Any:
     """The JSON schema of an answer whose named fields ("Model.field") allow these values alone.
 
-    Of a list of texts, the values are regular expressions, one of which each item follows.
+    Of a list of texts, the values are regular expressions, one of which each item follows. The
+    keywords in `dropped` are left out.
     """
     shape = schema.model_json_schema()
     models = {**shape.get("$defs", {}), schema.__name__: shape}
@@ -156,7 +161,24 @@ def allowed(schema: type[Answer], enums: Enums) -> Any:
             properties[field]["items"]["pattern"] = f"^({either})$"
         else:
             properties[field] = {"type": "string", "enum": list(values)}
-    return shape
+    return _without(shape, dropped)
+
+
+def _without(node: Any, dropped: frozenset[str]) -> Any:
+    """Drop keywords from a schema, but keep properties of the same names."""
+    if isinstance(node, list):
+        return [_without(item, dropped) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _without(child, dropped) for name, child in value.items()}
+        if key in ("properties", "$defs")
+        else value
+        if key in ("const", "enum", "default", "examples")
+        else _without(value, dropped)
+        for key, value in node.items()
+        if key not in dropped
+    }
 
 
 @lru_cache(maxsize=64)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from srrag.engine.call import Call, CallError, Reply, Session
+from srrag.engine.call import Call, Reply, Session
 from srrag.llm.completion import Answer, Prompt
 
 Listen = Callable[[Prompt, int, str], None]
@@ -23,7 +22,7 @@ class StreamingSession(Session, Protocol):
     def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
         """Yield the pieces of an answer, then the reply that `complete` would return.
 
-        Raises CallError if the answer breaks off.
+        Of an answer that breaks off, the reply holds what had come, and says how.
         """
         ...
 
@@ -79,17 +78,10 @@ async def answered(session: Session, call: Call) -> Reply:
 
 
 async def pieces(session: Session, call: Call) -> AsyncGenerator[str | Reply, None]:
-    """Yield the pieces of a session's answer, then the reply, which also carries a fault.
-
-    A session that cannot stream yields only the reply.
-    """
+    """Yield the pieces of a session's answer, then the reply; of one that cannot stream only it."""
     if not isinstance(session, StreamingSession):
         yield await session.complete(call)
         return
-    began = time.monotonic()
-    try:
-        async with aclosing(session.stream(call)) as items:
-            async for item in items:
-                yield item
-    except CallError as error:
-        yield replace(error.reply, seconds=time.monotonic() - began)
+    async with aclosing(session.stream(call)) as items:
+        async for item in items:
+            yield item

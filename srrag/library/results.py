@@ -11,14 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.record import AnswerRecord
-from srrag.answer.text import LEFT_OUT, beside, remarks
+from srrag.answer.text import beside, remarks
 from srrag.core.html import templates
 from srrag.retrieve.passages import FoundPassage
 
 WIDTH = 96
 """Characters in a line of a terminal."""
-HTML_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "evidence"}
-"""Fields of an answer that a notebook does not show: it lists the evidence, with its quotes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord
-from srrag.answer.text import LEFT_OUT, beside
+from srrag.answer.text import beside
 from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in, uncited_of
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
@@ -28,8 +28,6 @@ from srrag.runner.pipeline_run import PipelineRun
 from srrag.runner.progress import say
 
 _WIDTH = 96
-TERMINAL_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "off"}
-"""Fields of an answer that a terminal does not show; an error is the command's own."""
 Row = dict[str, Any]
 
 

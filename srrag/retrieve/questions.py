@@ -53,9 +53,7 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
-HALF = "\ufdd0"
-"""Stands for half of a surrogate pair where none can pass; Unicode has no character there."""
-_BROKEN = re.compile(f"[\ud800-\udfff{HALF}]")
+_BROKEN = re.compile("[\ud800-\udfff]")
 
 
 def question_fault(text: object, options: bool = False) -> tuple[str, str] | None:

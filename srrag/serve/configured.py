@@ -38,7 +38,8 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
         if len(keys) > 1 and not config["profile"]["threads"]:
             # Arithmetic on all cores waits for the one that another key's request keeps busy.
             at = replace(at, threads=max(1, at.threads // 2))
-        traces_to(config["traces"]).close()  # what it needs is said before Ray has started
+        if tried := traces_to(config["traces"]):  # what it needs is said before Ray has started
+            tried.close()
         return ServeSettings(
             root=Path(config["root"]).expanduser().resolve(),
             pipelines=pipelines,

@@ -98,7 +98,8 @@ class PipelineService:
             await self.batcher.close(self.settings.limits.drain_s)
             await self.calls.close(self.settings.limits.drain_s)
             await self._exchanged(None)
-            await asyncio.to_thread(self.traces.close)
+            if self.traces is not None:
+                await asyncio.to_thread(self.traces.close)
 
     @property
     def edition(self) -> Snapshot:

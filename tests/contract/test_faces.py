@@ -21,15 +21,74 @@ from srrag.answer.record import (
     FailedStep,
     StepTime,
 )
-from srrag.answer.text import LEFT_OUT
 from srrag.core.schema import ANSWER
 from srrag.lab.report.drilldown import LEFT_OUT as REPORT_LEFT_OUT
-from srrag.library.results import HTML_LEFT_OUT, CitedReply
-from srrag.library.terminal import TERMINAL_LEFT_OUT, headed, readable
-from srrag.serve.api.chat import CHAT_LEFT_OUT, extension, sources
-from srrag.serve.api.pages import ASK_LEFT_OUT, RUNS_LEFT_OUT
+from srrag.library.results import CitedReply
+from srrag.library.terminal import headed, readable
+from srrag.serve.api.chat import extension, sources
 
 SRRAG = Path(__file__).resolve().parents[2] / "srrag"
+LEFT_OUT = {
+    "id": "of a request",
+    "rewritten_from": "said before the answer comes",
+    "sentences": "their words and numbers are the answer's",
+    "verdict": "the first sentence says it, and how far it goes; a word alone says too much",
+    "findings": "the answer says them, or those that come nearest",
+    "choice": "`option` is its text",
+    "evidence": "told by paper, with the numbers that the answer cites",
+    "left_out": "named by a note",
+    "support": "what it dropped is told by a note",
+    "degraded": "told by notes",
+    "trace": "told by `trace=true`",
+    "why": "told by `trace=true`",
+    "expansion": "told by `trace=true`",
+    "clinical": "the page shows it",
+    "off": "the terminal tells it",
+    "usage": "a figure for programs",
+    "batch_rows": "a figure for programs",
+    "version": "a figure for programs",
+    "pipeline": "who asks chose it",
+}
+"""Fields of an answer that a text does not show, with the reason."""
+HTML_LEFT_OUT = {name: why for name, why in LEFT_OUT.items() if name != "evidence"}
+TERMINAL_LEFT_OUT = {
+    **{name: why for name, why in LEFT_OUT.items() if name != "off"},
+    "error": "an error of the command",
+}
+CHAT_LEFT_OUT = {
+    **LEFT_OUT,
+    "question": "the client has it",
+    "rewritten_from": "the reply begins with how the follow-up was read",
+    "error": "an error of the API",
+}
+"""Fields that the text of a chat does not show; its field `srrag` holds all."""
+_PROGRAMS = "a figure for programs"
+ASK_LEFT_OUT = {
+    "verdict": LEFT_OUT["verdict"],
+    "choice": "`option` is its text",
+    "papers": "the page lists the evidence, each with its paper and status",
+    "left_out": "named by a note",
+    "support": "what it dropped and put right is told by a note",
+    "degraded": "told by notes",
+    "usage": _PROGRAMS,
+    "batch_rows": _PROGRAMS,
+    "expansion": "the report and a terminal tell it",
+    "off": "the page says who wrote the answer",
+}
+"""Fields of an answer that the question page does not show, with the reason."""
+RUNS_LEFT_OUT = {
+    **{
+        name: ASK_LEFT_OUT[name] for name in ("choice", "papers", "left_out", "support", "degraded")
+    },
+    **dict.fromkeys(("usage", "batch_rows", "id", "pipeline", "version", "off"), _PROGRAMS),
+    "error": "a failed row has its reject",
+    "model": "told once for a run",
+    "why": "the question page tells it",
+    "expansion": "the report tells it",
+    "clinical": "the question page reads it",
+    "rewritten_from": "a stored run has no conversation",
+}
+"""Fields of an answer that the page of stored runs does not show, with the reason."""
 NAMES = [each.name for each in fields(AnswerRecord)]
 EVIDENCE = (
     Evidence(
@@ -66,7 +125,7 @@ FAILED = CitedReply(question="m-question", error="m-error")
 FACES: dict[str, tuple[Callable[[], str], Mapping[str, str]]] = {
     "terminal": (
         lambda: headed(FULL.question) + FULL.answer + readable(FULL),
-        {**TERMINAL_LEFT_OUT, "error": "an error of the command"},
+        TERMINAL_LEFT_OUT,
     ),
     "Python": (lambda: str(REPLY) + str(FAILED), LEFT_OUT),
     "notebook": (lambda: REPLY._repr_html_() + FAILED._repr_html_(), HTML_LEFT_OUT),

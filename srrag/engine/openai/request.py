@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from srrag.engine.call import Call, allowed, schema_json
+from srrag.engine.call import LENGTHS, Call, allowed, schema_json
 from srrag.llm.completion import Answer, Enums, Prompt
 
 COMPACT = "\n\nWrite the JSON on one line, without indentation or blanks between its parts."
 """Asked of every endpoint: indentation is up to half of an answer's tokens."""
-LENGTHS = frozenset({"minLength", "maxLength"})
 NUMBERS = frozenset(
     {"minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 )
@@ -102,26 +101,9 @@ def appended(schema: type[Answer], structured: str) -> str:
 def _response_format(
     schema: type[Answer], strict: bool, bounds: str, enums: Enums
 ) -> dict[str, Any]:
-    shape = allowed(schema, enums)
+    shape = allowed(schema, enums, DROPPED[bounds])
     name = re.sub(r"[^\w-]", "_", schema.__name__, flags=re.ASCII)[:64]
     return {
         "type": "json_schema",
-        "json_schema": {"name": name, "schema": _without(shape, DROPPED[bounds]), "strict": strict},
-    }
-
-
-def _without(node: Any, dropped: frozenset[str]) -> Any:
-    """Drop keywords from a schema, but keep properties of the same names."""
-    if isinstance(node, list):
-        return [_without(item, dropped) for item in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: {name: _without(child, dropped) for name, child in value.items()}
-        if key in ("properties", "$defs")
-        else value
-        if key in ("const", "enum", "default", "examples")
-        else _without(value, dropped)
-        for key, value in node.items()
-        if key not in dropped
+        "json_schema": {"name": name, "schema": shape, "strict": strict},
     }

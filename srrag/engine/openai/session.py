@@ -8,14 +8,14 @@ import os
 import random
 import time
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from srrag.engine.call import Call, CallError, Reply
+from srrag.engine.call import Call, Reply, reply_of
 from srrag.engine.openai import protocol
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import AttemptError
@@ -83,6 +83,9 @@ class CircuitBreaker:
         self.check()
 
 
+Attempt = Callable[[Call, Dialect], AsyncGenerator[str | Reply]]
+"""Asks once, and yields pieces and the reply; raises AttemptError."""
+
 CONNECT_S = 10.0
 MOST_TIMES = 3
 """Times `timeout_s` after which a call gets no further attempt."""
@@ -135,35 +138,23 @@ class HttpSession:
         A call that fails for good returns a Reply with its fault. Raises EngineStopped if every
         other call would fail likewise, or the endpoint is gone.
         """
-        started = time.monotonic()
-        retries = 0
-        while True:
-            dialect = self._dialect
-            try:
-                reply = await self._attempt(call, dialect)
-                break
-            except AttemptError as failed:
-                trouble = failed
-            if self._learns(trouble, dialect):
-                continue
-            if (fault := await self._settle(trouble, retries, started)) is not None:
-                reply = Reply(fault=fault)
-                break
-            retries += 1
-        return self._timed(reply, retries, started)
+        return await reply_of(self._tries(call, self._whole))
 
-    async def stream(self, call: Call) -> AsyncGenerator[str | Reply]:
+    def stream(self, call: Call) -> AsyncGenerator[str | Reply]:
         """Yield the pieces of an answer, then the reply; retries only before the first piece.
 
-        Raises CallError if the answer breaks off, stalls or cannot begin, and EngineStopped as
+        Of an answer that breaks off or stalls, the reply has the fault. Raises EngineStopped as
         `complete` does.
         """
+        return self._tries(call, self._pieces)
+
+    async def _tries(self, call: Call, attempt: Attempt) -> AsyncGenerator[str | Reply]:
         started = time.monotonic()
         retries, begun = 0, False
         while True:
             dialect = self._dialect
             try:
-                async with aclosing(self._pieces(call, dialect)) as pieces:
+                async with aclosing(attempt(call, dialect)) as pieces:
                     async for piece in pieces:
                         begun = True
                         if isinstance(piece, str):
@@ -178,7 +169,8 @@ class HttpSession:
             spent = self._engine.max_retries if begun or trouble.reply else retries
             fault = await self._settle(trouble, spent, started)
             if fault is not None:
-                raise CallError(fault, trouble.reply)
+                yield self._timed(replace(trouble.reply or Reply(), fault=fault), retries, started)
+                return
             retries += 1
 
     def _learns(self, trouble: AttemptError, used: Dialect) -> bool:
@@ -221,14 +213,15 @@ class HttpSession:
         await self._breaker.pause(protocol.backoff(retries, trouble.wait_s, self._jitter.random()))
         return None
 
-    async def _attempt(self, call: Call, dialect: Dialect) -> Reply:
+    async def _whole(self, call: Call, dialect: Dialect) -> AsyncGenerator[str | Reply]:
+        """Yield the reply alone; raises AttemptError."""
         async with self._sent(dialect.request(call)) as response:
             body = await self._read(response)
         reply = protocol.read_completion(
             body, call, dialect.limit(call.prompt), dialect.added(call.prompt)
         )
         self._breaker.succeeded()
-        return reply
+        yield reply
 
     async def _pieces(self, call: Call, dialect: Dialect) -> AsyncGenerator[str | Reply]:
         """Yield the pieces of an answer, then the reply.

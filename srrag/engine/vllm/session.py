@@ -12,7 +12,8 @@ from contextlib import aclosing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from srrag.engine.call import Call, CallError, Reply, SessionLostError, allowed
+from srrag.core.errors import EngineError
+from srrag.engine.call import LENGTHS, Call, Reply, SessionLostError, allowed, reply_of
 from srrag.llm.completion import Answer, Enums, Fault, one_line
 from srrag.llm.loops import LoopWatch, ended
 
@@ -26,6 +27,15 @@ MAX_REPEATS = 32
 MAX_REPEATED_TOKENS = 16
 
 _MAX_DETAIL_CHARS = 300
+
+
+class CallError(EngineError):
+    """A call failed that concerns no other; `fault` says how."""
+
+    def __init__(self, fault: Fault) -> None:
+        """Keep the fault."""
+        super().__init__(f"{fault.kind}: {fault.detail}")
+        self.fault = fault
 
 
 class VllmSession:
@@ -46,22 +56,19 @@ class VllmSession:
 
         Raises SessionLostError if the engine's processes are gone.
         """
-        began = time.perf_counter()
-        try:
-            async with aclosing(self.stream(call)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, Reply):
-                        return piece
-        except CallError as error:
-            return Reply(fault=error.fault, seconds=time.perf_counter() - began)
-        raise AssertionError("a stream ends with its reply")
+        return await reply_of(self.stream(call))
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
-        """Yield the pieces of an answer, then the reply.
-
-        Raises CallError for an error that concerns this call alone, else SessionLostError.
-        """
+        """Yield the pieces of an answer, then the reply; raises SessionLostError as `complete`."""
         began = time.perf_counter()
+        try:
+            async with aclosing(self._pieces(call, began)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except CallError as error:
+            yield Reply(fault=error.fault, seconds=time.perf_counter() - began)
+
+    async def _pieces(self, call: Call, began: float) -> AsyncGenerator[str | Reply, None]:
         texts: list[str] = []
         tokens_out = 0
         looped = False
@@ -149,17 +156,7 @@ def guide(schema: type[Answer], enums: Enums = ()) -> str:
     control characters, which are invalid JSON, but no escapes (quote, line feed); and with a
     vocabulary of 32,000 tokens a decoding step takes 6 ms per sequence instead of 8 µs.
     """
-    shape = allowed(schema, enums)
-    return json.dumps(_without_lengths(shape), ensure_ascii=False)
-
-
-def _without_lengths(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_without_lengths(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    dropped = ("minLength", "maxLength") if node.get("type") == "string" else ()
-    return {key: _without_lengths(item) for key, item in node.items() if key not in dropped}
+    return json.dumps(allowed(schema, enums, LENGTHS), ensure_ascii=False)
 
 
 def sampling(call: Call) -> Any:
@@ -171,20 +168,19 @@ def sampling(call: Call) -> Any:
         StructuredOutputsParams,
     )
 
+    guided = guide(call.prompt.schema, call.prompt.enums)
     return SamplingParams(
         temperature=call.prompt.temperature,
         max_tokens=call.prompt.max_tokens,
         seed=call.seed,
-        structured_outputs=StructuredOutputsParams(json=guide(*_guided(call))),
+        structured_outputs=StructuredOutputsParams(
+            json=guide(call.prompt.schema, call.prompt.enums)
+        ),
         repetition_detection=RepetitionDetectionParams(
             max_pattern_size=MAX_REPEATED_TOKENS, min_count=MAX_REPEATS
         ),
         output_kind=RequestOutputKind.DELTA,
     )
-
-
-def _guided(call: Call) -> tuple[type[Answer], Enums]:
-    return call.prompt.schema, call.prompt.enums
 
 
 def _fault(kind: str, detail: object) -> CallError:

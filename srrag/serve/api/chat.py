@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from srrag.answer.record import AnswerRecord
-from srrag.answer.text import LEFT_OUT, paper_line, remarks
+from srrag.answer.text import paper_line, remarks
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
@@ -157,15 +157,6 @@ async def chat_stream(
         asked.passing.notes["code"] = fault.code
         yield _data(fault.body(asked.passing.id))
     yield "data: [DONE]\n\n"
-
-
-CHAT_LEFT_OUT = {
-    **LEFT_OUT,
-    "question": "the client has it",
-    "rewritten_from": "the reply begins with how the follow-up was read",
-    "error": "an error of the API",
-}
-"""Fields that the text of a chat does not show; its field `srrag` holds all."""
 
 
 def sources(reply: AnswerRecord) -> str:

@@ -206,14 +206,16 @@ class Gateway:
             status=passing.status or 499, ms=round(1000 * seconds, 1), key=passing.caller or None,
             **passing.notes,
         )  # fmt: skip
-        told = {
-            "http.request.method": scope["method"],
-            "http.route": path,
-            "http.response.status_code": passing.status or 499,
-            "srrag.request_id": passing.id,
-            **{f"srrag.{name}": passing.notes.get(name) for name in _TRACED},
-        }
-        self._traces.request(f"{scope['method']} {path}", seconds, headers, told, passing.steps)
+        if self._traces is not None:
+            told = {
+                "http.request.method": scope["method"],
+                "http.route": path,
+                "http.response.status_code": passing.status or 499,
+                "srrag.request_id": passing.id,
+                **{f"srrag.{name}": passing.notes.get(name) for name in _TRACED},
+            }
+            name = f"{scope['method']} {path}"
+            self._traces.request(name, seconds, headers, told, passing.steps)
 
 
 def too_large(most: int) -> ApiError:

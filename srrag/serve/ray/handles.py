@@ -16,7 +16,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import DeploymentUnavailableError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from srrag.engine.call import Call, CallError, Opener, Reply
+from srrag.engine.call import Call, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
 from srrag.runner.ray.replicas import TRIES, ReplicaSession
 from srrag.serve.api_keys import Rate
@@ -132,7 +132,7 @@ class DeploymentSession(ReplicaSession):
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
         """Yield the pieces of an answer, then the reply; if the replica dies, only a new reply.
 
-        Raises CallError or EngineStopped.
+        Raises EngineStopped.
         """
         pieces: Any = self._replicas[0].options(stream=True).stream.remote(call)
         try:
@@ -143,8 +143,6 @@ class DeploymentSession(ReplicaSession):
         except RayActorError:
             yield await self.complete(call)
         except RayTaskError as error:
-            if isinstance(error.cause, CallError):
-                raise error.cause from None
             raise EngineStopped(one_line(error.cause)) from None
         finally:
             pieces.cancel()

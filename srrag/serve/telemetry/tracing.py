@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -27,34 +27,6 @@ class StepSpans:
     def of(cls, trace: Sequence[Mapping[str, Any]]) -> StepSpans:
         """Make the spans from a row's trace, and take now as the end of the last step."""
         return cls([(step["step"], step["seconds"]) for step in trace], time.time_ns())
-
-
-class Traces(Protocol):
-    """A destination of traces."""
-
-    def request(
-        self, name: str, seconds: float, headers: Mapping[str, str], told: Mapping[str, Any],
-        steps: StepSpans | None,
-    ) -> None:  # fmt: skip
-        """Report a request that has just ended, with `told` as the span's attributes."""
-        ...
-
-    def close(self) -> None:
-        """Send the buffered traces."""
-        ...
-
-
-class NoTraces:
-    """Discards all traces."""
-
-    def request(
-        self, name: str, seconds: float, headers: Mapping[str, str], told: Mapping[str, Any],
-        steps: StepSpans | None,
-    ) -> None:  # fmt: skip
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Collector:
@@ -105,11 +77,12 @@ class Collector:
         self._provider.shutdown()
 
 
-def traces_to(endpoint: str | None) -> Traces:
-    """Open the destination of traces; raises ValueError if OpenTelemetry is not installed."""
-    if endpoint is None:
-        return NoTraces()
+def traces_to(endpoint: str | None) -> Collector | None:
+    """Open the destination of traces, if there is one.
+
+    Raises ValueError if OpenTelemetry is not installed.
+    """
     try:
-        return Collector(endpoint)
+        return None if endpoint is None else Collector(endpoint)
     except ImportError as error:
         raise ValueError("traces=… needs: pip install 'srrag[traces]'") from error

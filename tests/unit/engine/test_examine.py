@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs.doctor import engine_checks
 from srrag.config.compose import configure
 from srrag.engine.examine import Capability, examine
 from srrag.engine.openai import protocol
-from srrag.library.engine_checks import engine_checks, of_build, of_question
-from tests.conftest import linked
 from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import engine_at
 
@@ -143,34 +140,3 @@ def test_rules_and_files_are_asked_nothing() -> None:
     files = configure("doctor", ["engine=batch", "engine.model=m", "engine.folder=F", "root=none"])
     (found,) = engine_checks(files)
     assert found["ok"] and "nothing is asked" in found["detail"]
-
-
-def test_a_question_and_the_build_of_a_root_have_a_price(sample_root: Path) -> None:
-    given = [
-        f"root={sample_root}", "engine=http", "engine.model=m",
-        "engine.usd_per_mtok_in=0.3", "engine.usd_per_mtok_out=1.2",
-    ]  # fmt: skip
-    config = configure("doctor", given)
-    assert re.fullmatch(
-        r"55 documents, of which 20 were rendered: about [\d,]+ tokens in, [\d,]+ out, .+ USD",
-        of_build(config),
-    )
-    assert re.fullmatch(
-        r"[1-4] calls, about [\d,]+ tokens in, [\d,]+ out, 0\.0\d+ USD", of_question(config)
-    )
-
-
-def test_prices_are_of_the_build_that_is_named_and_of_none_that_does_not_stand(
-    sample_root: Path, tmp_path: Path
-) -> None:
-    root = linked(sample_root, tmp_path / "root")
-    (root / "builds" / "default.json").rename(root / "builds" / "other.json")
-    found: dict[str, list[dict[str, Any]]] = {}
-    with serve(Endpoint(script=capable)) as endpoint:
-        given = [f"root={root}", "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}"]
-        for build in ("other", "default"):
-            found[build] = engine_checks(configure("doctor", [*given, f"build={build}"]))
-    assert all(each["ok"] for checks in found.values() for each in checks)
-    prices = {"question", "build"}
-    assert prices < {each["check"] for each in found["other"]}
-    assert not prices & {each["check"] for each in found["default"]}

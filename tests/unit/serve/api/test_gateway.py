@@ -331,7 +331,7 @@ def test_a_request_is_logged_counted_and_traced_by_its_route(tmp_path: Path) -> 
     service = host(tmp_path, KEYS)
     spans: list[Any] = []
     app = Gateway(reads, service)
-    app._traces = SimpleNamespace(request=lambda *told: spans.append(told), close=lambda: None)
+    app._traces = SimpleNamespace(request=lambda *told: spans.append(told))
     asked(
         app,
         "/v1/units/u7",
