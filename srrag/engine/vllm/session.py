@@ -173,9 +173,7 @@ def sampling(call: Call) -> Any:
         temperature=call.prompt.temperature,
         max_tokens=call.prompt.max_tokens,
         seed=call.seed,
-        structured_outputs=StructuredOutputsParams(
-            json=guide(call.prompt.schema, call.prompt.enums)
-        ),
+        structured_outputs=StructuredOutputsParams(json=guided),
         repetition_detection=RepetitionDetectionParams(
             max_pattern_size=MAX_REPEATED_TOKENS, min_count=MAX_REPEATS
         ),
