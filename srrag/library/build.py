@@ -19,7 +19,7 @@ from srrag.runner.build import BuildJob
 from srrag.runner.engines import engines_of
 from srrag.runner.estimate import EstimateJob, readable
 from srrag.runner.progress import say
-from srrag.runner.summary import headline, read_rejects, readable_rejects
+from srrag.runner.summary import headline, read_rejects, readable_rejects, summarise
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Store
 
@@ -55,8 +55,6 @@ class BuildSummary:
 
     def __str__(self) -> str:
         """The counts, a line each, and the reasons of the first ten rejects."""
-        from srrag.runner.summary import readable_rejects
-
         lines = [f"{self.root}, build {self.build}"]
         lines += [f"  {name:<14}{count:>10,}" for name, count in self.counts.items()]
         return "\n".join([*lines, *filter(None, [readable_rejects(self.rejects, 10)])])
@@ -68,8 +66,6 @@ class BuildSummary:
 
 def summary_of(store: Any, build: str, said: Mapping[str, Any] | None = None) -> BuildSummary:
     """Summarise a finished build; `said` is the summary of the run that made it."""
-    from srrag.runner.summary import headline, read_rejects, summarise
-
     json = {**headline(summarise(store, build)), **(said or {})}
     rows = json["rows"]
     return BuildSummary(

@@ -52,14 +52,13 @@ class PipelineService:
     def __init__(
         self,
         settings: ServeSettings,
-        metrics: Metrics | None = None,
         move: Move = all_here,
         openers: Mapping[Model, Opener] | None = None,
     ) -> None:
         """Bind the settings; `move` moves steps and `openers` move engines to other deployments."""
         self.settings = settings
         self._move, self._openers = move, openers
-        self.metrics = metrics or Metrics()
+        self.metrics = Metrics()
         self.log = AccessLog(settings.log)
         self.traces = traces_to(settings.traces)
         self._edition: Snapshot | None = None

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from srrag.engine.log.entry import KEY_BYTES, Entry
 from srrag.engine.log.reader import LogReader, head_of
-from srrag.engine.log.recover import Recovery, forget, mend, recover
+from srrag.engine.log.recover import forget, mend, recover
 from srrag.engine.log.verify import COUNTED, damage
 from srrag.storage.atomic_write import keep_private
 from srrag.storage.mirror import shown, store_at
@@ -104,9 +104,9 @@ class CompletionLog:
             self.view.refresh()
             self._looked = time.monotonic()
 
-    def recover(self) -> Recovery:
+    def recover(self) -> None:
         """Clean up, seal and compact the log; only for the run that holds its lock."""
-        return recover(self.folder, self.settle_s)
+        recover(self.folder, self.settle_s)
 
     def forget(self, keys: Iterable[bytes]) -> int:
         """Rewrite the files that hold these keys without them, and return the rows removed.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -66,34 +67,17 @@ def damaged(path: Path, error: Exception) -> ValueError:
 
 
 class Groups:
-    """Reads row groups of a folder's files; caches recent groups and keeps some files open."""
+    """Reads row groups of a folder's files; keeps recent groups, and some files open."""
 
     def __init__(self, folder: Path, keep: int = 16) -> None:
-        """Bind the folder; `keep` bounds both the cached row groups and the open files."""
-        self.folder = folder
-        self.keep = keep
-        self.num_read = 0
-        self._files: OrderedDict[str, pq.ParquetFile] = OrderedDict()
-        self._tables: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
+        """Bind the folder; `keep` bounds both the row groups and the open files."""
+        self._folder = folder
+        self._opened = lru_cache(keep)(lambda file: open_part(folder / file))
+        self.read = lru_cache(keep)(self._read)
+        """Read one row group; raises ValueError that names a damaged file."""
 
-    def read(self, file: str, group: int) -> pa.Table:
-        """Read one row group through the cache; raises ValueError that names a damaged file."""
-        place = (file, group)
-        if place not in self._tables:
-            self._tables[place] = read_group(self._opened(file), self.folder / file, group)
-            self.num_read += 1
-        self._tables.move_to_end(place)
-        if len(self._tables) > self.keep:
-            self._tables.popitem(last=False)
-        return self._tables[place]
-
-    def _opened(self, file: str) -> pq.ParquetFile:
-        if file not in self._files:
-            self._files[file] = open_part(self.folder / file)
-        self._files.move_to_end(file)
-        if len(self._files) > self.keep:
-            self._files.popitem(last=False)[1].close()
-        return self._files[file]
+    def _read(self, file: str, group: int) -> pa.Table:
+        return read_group(self._opened(file), self._folder / file, group)
 
 
 def seal(folder: Path, name: str, entries: Sequence[Entry]) -> None:

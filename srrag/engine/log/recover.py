@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,27 +98,14 @@ MAX_PARTS = 1000
 WHOLE_ROWS = 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recovery:
-    """Counts of a recovery: journals sealed, journals left to their writers, parts merged."""
-
-    sealed: int
-    left: int
-    merged: int
-
-
-def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> Recovery:
+def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> None:
     """Finish interrupted work, seal journals without writer, merge parts above `max_parts`."""
     finish(folder, settle_s)
-    sealed = left = 0
     for name in LogListingReader(folder).now().journals:
         path = folder / journal_file(name)
-        if is_written(path, settle_s):
-            left += 1
-        else:
+        if not is_written(path, settle_s):
             seal(folder, name, read_journal(path)[0])
-            sealed += 1
-    return Recovery(sealed=sealed, left=left, merged=compact(folder, max_parts))
+    compact(folder, max_parts)
 
 
 def finish(folder: Path, settle_s: float) -> None:

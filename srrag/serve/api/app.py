@@ -40,10 +40,9 @@ from srrag.serve.api.openapi import (
     shown,
 )
 from srrag.serve.api.pages import add_pages
-from srrag.serve.api.question import ask, passing_of, pipeline_of
+from srrag.serve.api.question import answer_events, ask, passing_of, pipeline_of
 from srrag.serve.api.requests import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.rerank import add_reranking
-from srrag.serve.api.sse import answer_events
 from srrag.serve.errors import ApiError
 from srrag.serve.library_facts import LibraryFacts, library_facts
 from srrag.serve.service import PipelineService

@@ -17,8 +17,7 @@ from srrag.answer.record import AnswerRecord
 from srrag.answer.text import paper_line, remarks
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
-from srrag.serve.api.question import DEFAULT_MODEL, PendingQuestion, pipeline_of
-from srrag.serve.api.sse import KEEP_ALIVE
+from srrag.serve.api.question import DEFAULT_MODEL, KEEP_ALIVE, PendingQuestion, pipeline_of
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.snapshot import PipelineResult
@@ -101,13 +100,7 @@ THANKED = "You are welcome. Ask another question when you have one."
 
 def chat_thanks(passing: RequestContext, pipeline: str) -> Json:
     """The reply to thanks: nothing is searched, and nothing is cited."""
-    message = {"role": "assistant", "content": THANKED}
-    return {
-        **_head(passing, pipeline, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": _usage(Usage()),
-        "srrag": {},
-    }
+    return _completion(passing, pipeline, THANKED, Usage(), {})
 
 
 async def chat_thanks_stream(passing: RequestContext, pipeline: str) -> AsyncIterator[str]:
@@ -121,13 +114,9 @@ async def chat_thanks_stream(passing: RequestContext, pipeline: str) -> AsyncIte
 async def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
     """Turn the result of a question into a chat completion."""
     reply = await asked.reply(found, explained=False)
-    message = {"role": "assistant", "content": asked.understood + reply.answer + sources(reply)}
-    return {
-        **_head(asked.passing, asked.pipeline, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": _usage(found.usage),
-        "srrag": extension(reply, ignored),
-    }
+    said = asked.understood + reply.answer + sources(reply)
+    more = extension(reply, ignored)
+    return _completion(asked.passing, asked.pipeline, said, found.usage, more)
 
 
 async def chat_stream(
@@ -173,6 +162,18 @@ def sources(reply: AnswerRecord) -> str:
 def extension(reply: AnswerRecord, ignored: Sequence[str]) -> Json:
     """The whole answer, as the other faces give it, and the options not followed."""
     return {**reply.json, "ignored": list(ignored)} if ignored else reply.json
+
+
+def _completion(
+    passing: RequestContext, pipeline: str, content: str, usage: Usage, srrag: Json
+) -> Json:
+    message = {"role": "assistant", "content": content}
+    return {
+        **_head(passing, pipeline, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(usage),
+        "srrag": srrag,
+    }
 
 
 def _head(passing: RequestContext, pipeline: str, kind: str) -> Json:

@@ -1,12 +1,14 @@
-"""Carries the question of an HTTP request to the pipeline service, and its answer back."""
+"""Carries the question of an HTTP request to the pipeline service, and what comes of it back."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from fastapi import Request
 
@@ -24,6 +26,7 @@ from srrag.serve.telemetry.tracing import StepSpans
 DEFAULT_MODEL = "srrag"
 """The alias of the server's default pipeline, unless a pipeline has this name."""
 
+KEEP_ALIVE = ": still at it\n\n"
 PAUSE_S = 15.0
 """Seconds of silence after which a stream sends a keep-alive, before proxies close it."""
 
@@ -126,6 +129,37 @@ def ask(
     ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline, passing.counted)
     rewritten = asked_as.asked if asked_as and asked_as.rewritten else None
     return PendingQuestion(host, passing, pipeline, ticket, heard, rewritten)
+
+
+async def answer_events(
+    asked: PendingQuestion, explained: bool, clinical: bool = False
+) -> AsyncIterator[str]:
+    """Yield the events `stage`, `evidence`, `finding` and `token`, then `final` or `error`.
+
+    Tokens belong to a draft that the pipeline may still change; only `final` counts.
+    """
+    try:
+        async for name, data in asked.events():
+            if name == "found":
+                reply = await asked.reply(data, explained, clinical)
+                yield event("final", reply.json)
+            elif name == "evidence":
+                numbered = [{"number": n, **item} for n, item in enumerate(data, start=1)]
+                yield event(name, {"evidence": numbered})
+            elif name == "pause":
+                yield KEEP_ALIVE
+            elif name == "token":
+                yield event(name, {"text": data})
+            else:
+                yield event(name, data)
+    except ApiError as fault:
+        asked.passing.notes["code"] = fault.code
+        yield event("error", fault.body(asked.passing.id))
+
+
+def event(name: str, data: Any) -> str:
+    """Format one event; JSON contains no raw line break, so the data is one line."""
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 def pipeline_of(host: PipelineService, name: str | None, field: str = "pipeline") -> str:

@@ -6,7 +6,6 @@ another one. Settings can move steps to further deployments, at the cost of one 
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import os
@@ -24,17 +23,15 @@ from ray.serve.config import AutoscalingConfig, HTTPOptions
 from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.base import Model
-from srrag.llm.completion import one_line
 from srrag.runner.engines import engines_of
 from srrag.runner.ray.loopback import CLUSTERED
 from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
-from srrag.serve.errors import ApiError
 from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
 from srrag.serve.ray.step_worker import StepWorker
-from srrag.serve.remote_steps import RemoteCall, apart
+from srrag.serve.remote_steps import apart
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import Limits, ServeSettings
 from srrag.serve.snapshot import opening_fault
@@ -158,34 +155,12 @@ class ServerReplica:
         self._host.check()
 
 
-class StepReplica:
+class StepReplica(StepWorker):
     """One process: runs the steps of one deployment, or of one shard of it."""
-
-    def __init__(self, settings: ServeSettings, name: str, shard: int) -> None:
-        """Bind the steps; the first health check opens them."""
-        self._host = StepWorker(settings, name, shard)
-        self._is_open = False
-
-    async def run(self, work: RemoteCall, table: bytes, seconds: float) -> bytes | ApiError:
-        """See StepWorker.run."""
-        return await self._host.run(work, table, seconds)
-
-    async def check_health(self) -> None:
-        """Open the steps, then raise if a batch is stuck; Ray sends no calls before it passed once.
-
-        A build that cannot be opened stops no replica: calls name the version that they are for.
-        """
-        if not self._is_open:
-            self._is_open = True
-            try:
-                await asyncio.to_thread(self._host.open)
-            except (ValueError, OSError) as error:
-                print(f"not opened before it is asked for: {one_line(error)}", file=sys.stderr)
-        self._host.check()
 
     async def __del__(self) -> None:
         """Finish queued and running work."""
-        await self._host.close()
+        await self.close()
 
 
 class ModelReplica(EngineReplica):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from srrag.core.rows import isolated
 from srrag.core.step import Function, Place
+from srrag.llm.completion import one_line
 from srrag.retrieve.channel import Search, SearchChannel
 from srrag.retrieve.search_dense import SearchDense
 from srrag.serve.batcher import Batcher, Ticket
@@ -52,6 +55,7 @@ class StepWorker:
         self._functions: dict[Key, Function] = {}
         self._searches: dict[Key, Search] = {}
         self._folders = tempfile.TemporaryDirectory(prefix="srrag-shard-")
+        self._is_open = False
         limits = settings.limits
         self.batcher: Batcher[StepTask, pa.Table] = Batcher(
             self._work, lambda kind: self._apart.max_tables, limits.max_waiting
@@ -73,8 +77,17 @@ class StepWorker:
         except ApiError as fault:
             return fault
 
-    def check(self) -> None:
-        """Raise RuntimeError if a batch is stuck."""
+    async def check_health(self) -> None:
+        """Open the steps, then raise if a batch is stuck; Ray sends no calls before it passed once.
+
+        A build that cannot be opened stops no replica: calls name the version that they are for.
+        """
+        if not self._is_open:
+            self._is_open = True
+            try:
+                await asyncio.to_thread(self.open)
+            except (ValueError, OSError) as error:
+                print(f"not opened before it is asked for: {one_line(error)}", file=sys.stderr)
         if self.batcher.busy_s() > self._settings.limits.stuck_s:
             raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
 

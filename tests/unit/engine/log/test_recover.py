@@ -112,8 +112,8 @@ def test_journals_are_sealed_unless_they_are_being_written(tmp_path: Path) -> No
     living = Journal(tmp_path)
     living.append([entry(5)])
     (tmp_path / faults_file(NAMES[7])).touch()
-    found = recover(tmp_path, settle_s=5)
-    assert (found.sealed, found.left, found.merged) == (2, 2, 0)
+    recover(tmp_path, settle_s=5)
+    assert len(list(tmp_path.glob("journal-*"))) == 2
     assert parts(tmp_path) == NAMES[:2]
     assert not (tmp_path / faults_file(NAMES[7])).exists(), "what was half done is done first"
     assert module.read_receipt(tmp_path, NAMES[0]).rows == 2
