@@ -31,11 +31,10 @@ T = TypeVar("T")
 
 
 class EngineLoop:
-    """An event loop on its own thread; `ended` is the error message of calls after the end."""
+    """An event loop on its own thread."""
 
-    def __init__(self, ended: str = "the run has ended") -> None:
+    def __init__(self) -> None:
         """Start the thread."""
-        self._ended = ended
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engines", daemon=True)
         self._thread.start()
@@ -47,7 +46,7 @@ class EngineLoop:
         with self._closing:
             if self._closed:
                 coroutine.close()
-                raise EngineStopped(self._ended)
+                raise EngineStopped("the run has ended")
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

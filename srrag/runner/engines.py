@@ -7,6 +7,7 @@ none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,11 +91,18 @@ def awaiting(awaited: Callable[[], str]) -> Iterator[None]:
 
 
 @contextmanager
-def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> Iterator[Engines]:
+def engines_here(
+    models: Sequence[Model],
+    at: Place,
+    exclusive: bool = True,
+    openers: Mapping[Model, Opener] | None = None,
+    wait: Callable[[Future[list[Reply]]], list[Reply]] = Future.result,
+) -> Iterator[Engines]:
     """Run engines on a thread of this process, and release them at the end.
 
     A run over many rows locks the log (`exclusive`). Single questions share it: each writer has its
-    own journal, and two writers at worst pay twice for one call.
+    own journal, and two writers at worst pay twice for one call. `openers` replace how some engines
+    start; `wait` waits for calls in the thread that made them, and may cancel them.
     """
     if not models:
         yield Engines()
@@ -103,12 +111,16 @@ def engines_here(models: Sequence[Model], at: Place, exclusive: bool = True) -> 
     folder = log_folder(at)
     lock = locked_log(at) if exclusive else nullcontext()
     with lock, closing(EngineLoop()) as loop:
-        openers: dict[Model, Opener] = {each.started: each.started.open for each in models}
-        hosts = Dispatchers(openers, folder, at.account)
+        chosen = {each.started: (openers or {}).get(each, each.started.open) for each in models}
+        hosts = Dispatchers(chosen, folder, at.account)
 
         def client(engine: Model) -> LogClient:
             def send(calls: Sequence[Call]) -> list[Reply]:
-                return loop.run(hosts.complete(engine.started, calls))
+                while True:
+                    try:
+                        return wait(loop.submit(hosts.complete(engine.started, calls)))
+                    except CancelledError:  # it had joined an equal call that was given up
+                        continue
 
             return LogClient(engine, folder, send, at.account.fresh)
 
