@@ -128,8 +128,8 @@ class RetryOnReplicaDeath:
             if outgoing.started or len(coming.body) > self._most:
                 return
         message = "the server is busy or starting; try again later"
-        fault = ApiError(503, "busy" if outgoing.refused else "lost", message, retry_s=1.0)
-        await _refuse(fault, scope, send)
+        code = "busy" if outgoing.refused else "lost"
+        await _refuse(ApiError(503, code, message, retry_s=1.0), scope, send)
 
     async def _read(self, coming: _Coming, began: float) -> None:
         """Wait for the whole body, or more of it than is allowed; raises ApiError (408)."""
