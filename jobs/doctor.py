@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
 from srrag.config.words import choices_file, read_choices
-from srrag.engine.base import Model
-from srrag.engine.examine import examine
-from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import EngineStopped
+from srrag.engine.examine import engine_checks
 from srrag.runner import doctor
 from srrag.runner.progress import say
 from srrag.runner.ray.data import RayDataRunner
@@ -38,7 +33,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     probes["arithmetic"] = lambda: arithmetic(Store(config["root"]).root)
     probes |= cluster_probes(config)
     checks = [{"check": name, **doctor.outcome(probe)} for name, probe in probes.items()]
-    checks += engine_checks(config)
+    checks += engine_checks(factory.make(config["engine"], "engine"))
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
     extras, chosen = doctor.extras(), read_choices(choices_file(config["root"]))
@@ -67,21 +62,6 @@ def arithmetic(root: Path) -> str:
     measured, own = rates(), settled_embedder(root)
     told = f"{root} has embedder={own}" if own else f"`srrag init` would take {chosen(measured)}"
     return f"{priced(measured)}; {kernels()}; {told}"
-
-
-def engine_checks(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the engine can do, by five prompts of its own; none without a model."""
-    engine = factory.make(config["engine"], "engine")
-    if not isinstance(engine, Model):
-        return []
-    if engine.deferred:
-        told = "prompts go to files: nothing is asked now"
-        return [{"check": "engine", "ok": True, "detail": told}]
-    hasty = replace(engine, max_retries=1) if isinstance(engine, HttpEngine) else engine
-    try:
-        return [vars(each) for each in asyncio.run(examine(hasty))]
-    except (EngineStopped, ValueError) as error:
-        return [{"check": "engine", "ok": False, "detail": str(error)}]
 
 
 def cluster_probes(config: dict[str, Any]) -> dict[str, doctor.Probe]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
 
 from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, Session, key_of
+from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.stream import pieces
-from srrag.llm.completion import Answer, Completion, Prompt, read
+from srrag.llm.completion import Answer, Completion, Engine, EngineStopped, Prompt, read
 from srrag.llm.fields import Items, Text
 from srrag.llm.salvage import spoken
 
@@ -98,6 +100,20 @@ class _Asked(NamedTuple):
         """Why there is no answer, and the setting to try if the endpoint refused the prompt."""
         fault = self.reply.fault
         return f"{self.why}; try {setting}" if fault and fault.kind == "refused_call" else self.why
+
+
+def engine_checks(engine: Engine) -> list[dict[str, Any]]:
+    """What an engine can do, as `srrag doctor` tells it; nothing of one without a model."""
+    if not isinstance(engine, Model):
+        return []
+    if engine.deferred:
+        told = "prompts go to files: nothing is asked now"
+        return [{"check": "engine", "ok": True, "detail": told}]
+    hasty = replace(engine, max_retries=1) if isinstance(engine, HttpEngine) else engine
+    try:
+        return [vars(each) for each in asyncio.run(examine(hasty))]
+    except (EngineStopped, ValueError) as error:
+        return [{"check": "engine", "ok": False, "detail": str(error)}]
 
 
 async def examine(engine: Model) -> list[Capability]:

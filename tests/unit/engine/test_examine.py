@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor import engine_checks
+from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.engine.examine import Capability, examine
+from srrag.engine.examine import Capability, engine_checks, examine
 from srrag.engine.openai import protocol
 from tests.endpoint import Endpoint, serve
 from tests.unit.engine.asking import engine_at
@@ -64,6 +64,11 @@ def hides_its_thinking(request: dict[str, Any], body: dict[str, Any]) -> dict[st
     body["usage"]["completion_tokens"] += 1200
     body["usage"]["completion_tokens_details"] = {"reasoning_tokens": 1200}
     return body
+
+
+def checks(*overrides: str) -> list[dict[str, Any]]:
+    """What `srrag doctor` says of the engine of a configuration."""
+    return engine_checks(factory.make(configure("doctor", [*overrides])["engine"], "engine"))
 
 
 def examined(endpoint: Endpoint, **fields: Any) -> dict[str, Capability]:
@@ -125,7 +130,7 @@ def test_what_an_endpoint_says_instead_of_an_answer_is_told(
     endpoint = Endpoint(faults=f"{fault}@1-")
     with serve(endpoint):
         given = ["engine=http", "engine.model=m", f"engine.base_url={endpoint.url}", "root=none"]
-        found = engine_checks(configure("doctor", given))
+        found = checks(*given)
     (bad, *_) = [each for each in found if not each["ok"]]
     told = {
         "unknown_model": "The model does not exist.",
@@ -136,7 +141,6 @@ def test_what_an_endpoint_says_instead_of_an_answer_is_told(
 
 
 def test_rules_and_files_are_asked_nothing() -> None:
-    assert engine_checks(configure("doctor", ["root=none"])) == []
-    files = configure("doctor", ["engine=batch", "engine.model=m", "engine.folder=F", "root=none"])
-    (found,) = engine_checks(files)
+    assert checks("root=none") == []
+    (found,) = checks("engine=batch", "engine.model=m", "engine.folder=F", "root=none")
     assert found["ok"] and "nothing is asked" in found["detail"]
