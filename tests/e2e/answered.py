@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.engine.log.journal import read_journal
-from srrag.engine.log.listing import LogListingReader, journal_file
+from srrag.engine.log.listing import journal_file, list_log
 from srrag.storage.store import Store
 from tests.conftest import REPOSITORY
 
@@ -144,7 +144,7 @@ def logged(root: Path) -> Counter[bytes]:
     """How often each key stands in the log of a root, sealed or not."""
     folder = root / "completions"
     keys: Counter[bytes] = Counter()
-    listing = LogListingReader(folder).now()
+    listing = list_log(folder)
     for file in listing.files():
         keys.update(pq.read_table(folder / file, columns=["key"])["key"].to_pylist())
     for name in listing.journals:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.engine.log.entry import KEY_BYTES, Entry
+from srrag.engine.log.listing import list_log
 from srrag.engine.log.reader import LogReader, head_of
 from srrag.engine.log.recover import forget, mend, recover
 from srrag.engine.log.verify import COUNTED, damage
@@ -163,7 +164,7 @@ class CompletionLog:
             try:
                 return self.view.rows(COUNTED)
             except FileNotFoundError:  # the parts were merged into others meanwhile
-                if self.view.listing == self.view.standing.now():
+                if self.view.listing == list_log(self.folder):
                     raise
 
     def _find(self, keys: Sequence[bytes]) -> dict[bytes, Entry]:

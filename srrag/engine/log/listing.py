@@ -123,40 +123,22 @@ def _scan(folder: Path) -> set[str]:
         return set()
 
 
-class LogListingReader:
-    """Lists the valid files of a folder; reads each receipt once."""
-
-    def __init__(self, folder: Path) -> None:
-        """Bind the folder."""
-        self.folder = folder
-        self._receipts: dict[str, SealReceipt] = {}
-
-    def receipt(self, name: str) -> SealReceipt:
-        """The receipt of a part; raises ValueError that names a missing or damaged receipt."""
-        if name not in self._receipts:
-            self._receipts[name] = read_receipt(self.folder, name)
-        return self._receipts[name]
-
-    def now(self) -> Listing:
-        """List the files that are valid at this moment; raises ValueError for a bad receipt."""
-        while True:
-            parts, faults, journals = names_in(self.folder)
-            try:
-                replaced = {
-                    old
-                    for name in parts
-                    if len(name) > BASE_CHARS
-                    for old in self.receipt(name).replaces
-                }
-            except ValueError:
-                if parts == names_in(self.folder)[0]:
-                    raise
-                continue  # the part was replaced meanwhile
-            return Listing(
-                parts=tuple(sorted(parts - replaced)),
-                faults=frozenset(faults & parts - replaced),
-                journals=tuple(sorted(journals - parts)),
-            )
+def list_log(folder: Path) -> Listing:
+    """List the files that are valid at this moment; raises ValueError for a bad receipt."""
+    while True:
+        parts, faults, journals = names_in(folder)
+        merged = [name for name in parts if len(name) > BASE_CHARS]
+        try:
+            replaced = {old for name in merged for old in read_receipt(folder, name).replaces}
+        except ValueError:
+            if parts == names_in(folder)[0]:
+                raise
+            continue  # the part was replaced meanwhile
+        return Listing(
+            parts=tuple(sorted(parts - replaced)),
+            faults=frozenset(faults & parts - replaced),
+            journals=tuple(sorted(journals - parts)),
+        )
 
 
 def read_receipt(folder: Path, name: str) -> SealReceipt:

@@ -18,9 +18,9 @@ from srrag.engine.log.listing import (
     FAULTS,
     PART,
     Listing,
-    LogListingReader,
     faults_file,
     journal_file,
+    list_log,
     part_file,
 )
 from srrag.engine.log.parts import Groups, read_groups
@@ -132,7 +132,6 @@ class LogReader:
     def __init__(self, folder: Path) -> None:
         """Bind the folder, which need not exist yet."""
         self.folder = folder
-        self.standing = LogListingReader(folder)
         self.groups = Groups(folder)
         self.listing = Listing()
         self.kept = KeyIndex()
@@ -142,11 +141,11 @@ class LogReader:
     def refresh(self) -> None:
         """Read the files that were written since the last refresh."""
         while True:
-            listing = self.standing.now()
+            listing = list_log(self.folder)
             try:
                 self._follow(listing)
             except FileNotFoundError:  # sealed or merged while it was read
-                if listing == self.standing.now():
+                if listing == list_log(self.folder):
                     raise
                 continue
             self.listing = listing

@@ -16,9 +16,9 @@ from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import is_written, read_journal
 from srrag.engine.log.listing import (
     BASE_CHARS,
-    LogListingReader,
     faults_file,
     journal_file,
+    list_log,
     names_in,
     part_file,
     read_receipt,
@@ -101,7 +101,7 @@ WHOLE_ROWS = 1_000_000
 def recover(folder: Path, settle_s: float, max_parts: int = MAX_PARTS) -> None:
     """Finish interrupted work, seal journals without writer, merge parts above `max_parts`."""
     finish(folder, settle_s)
-    for name in LogListingReader(folder).now().journals:
+    for name in list_log(folder).journals:
         path = folder / journal_file(name)
         if not is_written(path, settle_s):
             seal(folder, name, read_journal(path)[0])
@@ -135,8 +135,7 @@ def compact(folder: Path, max_parts: int = MAX_PARTS, whole_rows: int = WHOLE_RO
     already, so each row is rewritten a bounded number of times. Returns the number of merged
     parts.
     """
-    standing = LogListingReader(folder)
-    listing = standing.now()
+    listing = list_log(folder)
     if len(listing.parts) <= max_parts:
         return 0
     runs: list[list[str]] = [[]]
@@ -144,7 +143,7 @@ def compact(folder: Path, max_parts: int = MAX_PARTS, whole_rows: int = WHOLE_RO
     for name in listing.parts:
         if listing.journals and name > listing.journals[0]:
             break
-        size = standing.receipt(name).rows
+        size = read_receipt(folder, name).rows
         if size >= whole_rows or rows >= whole_rows:
             runs.append([])
             rows = 0
@@ -163,8 +162,7 @@ def forget(folder: Path, drop: frozenset[bytes], parts: frozenset[str]) -> int:
     Returns the number of removed rows. Raises ValueError that names a journal in use by a writer.
     """
     finish(folder, settle_s=0)
-    standing = LogListingReader(folder)
-    listing = standing.now()
+    listing = list_log(folder)
     gone = 0
     for name in listing.journals:
         path = folder / journal_file(name)
@@ -175,6 +173,6 @@ def forget(folder: Path, drop: frozenset[bytes], parts: frozenset[str]) -> int:
         gone += len(entries) - len(kept)
         seal(folder, name, kept)
     for name in sorted(parts.intersection(listing.parts)):
-        rows = standing.receipt(name).rows
+        rows = read_receipt(folder, name).rows
         gone += rows - replace(folder, [name], drop).rows
     return gone

@@ -11,10 +11,10 @@ from srrag.core.ids import file_sha256
 from srrag.engine.log.entry import COSTS
 from srrag.engine.log.journal import read_journal
 from srrag.engine.log.listing import (
-    LogListingReader,
     SealReceipt,
     faults_file,
     journal_file,
+    list_log,
     names_in,
     part_file,
     read_receipt,
@@ -28,7 +28,7 @@ COUNTED = ("key", "fault", *COSTS)
 def damage(folder: Path) -> Iterator[str]:
     """Yield one line per file that is missing or damaged, or whose rows differ from its receipt."""
     try:
-        listing = LogListingReader(folder).now()
+        listing = list_log(folder)
     except ValueError as error:
         yield str(error)
         return

@@ -18,7 +18,7 @@ from srrag.engine.base import Model
 from srrag.engine.call import Call, Reply, key_of
 from srrag.engine.client import LogClient
 from srrag.engine.log.journal import read_journal
-from srrag.engine.log.listing import LogListingReader, journal_file
+from srrag.engine.log.listing import journal_file, list_log
 from srrag.llm.completion import Client, Completion, Engine, Prompt
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live
@@ -63,7 +63,7 @@ def keys_of_build(stage: Stage, inputs: Mapping[str, Sequence[Path]], log: Path)
 
 def logged_keys(log: Path) -> set[bytes]:
     """Return every key in a log."""
-    listing = LogListingReader(log).now()
+    listing = list_log(log)
     keys: set[bytes] = set()
     for file in listing.files():
         keys.update(pq.read_table(log / file, columns=["key"])["key"].to_pylist())

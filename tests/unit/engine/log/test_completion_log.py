@@ -16,7 +16,7 @@ from srrag.engine.log import completion_log as module
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
-from srrag.engine.log.listing import journal_file, part_file, receipt_file
+from srrag.engine.log.listing import journal_file, list_log, part_file, receipt_file
 from srrag.engine.log.parts import replace, seal
 from srrag.engine.log.recover import compact, recover
 from srrag.storage import mirror
@@ -425,8 +425,8 @@ def test_totals_outlive_a_merge_and_name_a_part_that_is_lost(
     monkeypatch.setattr(log.view, "refresh", merged_after)
     assert log.totals().completions == 2, "a merge between listing and reading"
     monkeypatch.setattr(log.view, "refresh", lambda: None)
-    log.view.listing = log.view.standing.now()
-    monkeypatch.setattr(log.view.standing, "now", lambda: log.view.listing)
+    log.view.listing = list_log(tmp_path)
+    monkeypatch.setattr(module, "list_log", lambda folder: log.view.listing)
     (tmp_path / part_file(f"{NAMES[0]}-000001")).unlink()
     with pytest.raises(FileNotFoundError):
         log.totals()

@@ -14,7 +14,7 @@ import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.journal import Journal, is_written, read_journal
-from srrag.engine.log.listing import journal_file, new_name, part_file
+from srrag.engine.log.listing import journal_file, new_name, part_file, read_receipt
 from tests.unit.engine.logs import entry, key
 
 WRITER = """
@@ -66,7 +66,7 @@ def test_a_long_append_fills_several_parts_and_keeps_its_order(tmp_path: Path) -
     for number in range(25):
         log.lookup([key(number)])
     assert len(names) == 3
-    assert [log.view.standing.receipt(p.stem[5:]).completions for p in names] == [10, 10, 5]
+    assert [read_receipt(tmp_path, p.stem[5:]).completions for p in names] == [10, 10, 5]
 
 
 def test_closing_an_unused_journal_leaves_nothing(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from srrag.engine.log import listing
 from srrag.engine.log.listing import (
-    LogListingReader,
     faults_file,
     journal_file,
+    list_log,
     names_in,
     new_name,
     next_name,
@@ -53,17 +53,17 @@ def test_what_is_sealed_or_replaced_is_not_listed(tmp_path: Path) -> None:
     plant(tmp_path, *map(part_file, (OLD, NEW, joint)), *map(faults_file, (OLD, joint, "none")))
     plant(tmp_path, *map(journal_file, (NEW, "9" * 48, "8" * 48)), "part-x.json", ".part-y.parquet")
     told(tmp_path, joint, replaces=[OLD, NEW])
-    found = LogListingReader(tmp_path).now()
+    found = list_log(tmp_path)
     assert (found.parts, found.faults) == ((joint,), {joint})
     assert found.journals == ("8" * 48, "9" * 48)
     assert list(found.files()) == [part_file(joint), faults_file(joint)]
     (tmp_path / faults_file(joint)).unlink()
-    assert list(LogListingReader(tmp_path).now().files()) == [part_file(joint)]
+    assert list(list_log(tmp_path).files()) == [part_file(joint)]
 
 
 def test_an_absent_folder_holds_nothing(tmp_path: Path) -> None:
     assert names_in(tmp_path / "none") == (set(), set(), set())
-    assert LogListingReader(tmp_path / "none").now() == listing.Listing()
+    assert list_log(tmp_path / "none") == listing.Listing()
 
 
 def test_a_folder_is_listed_again_until_it_stands_still(
@@ -81,29 +81,26 @@ def test_a_part_that_is_replaced_while_it_is_listed_is_left_to_its_replacement(
     told(tmp_path, there, replaces=[gone])
     scans = [{part_file(gone)}] * 2 + [{part_file(there)}] * 4
     monkeypatch.setattr(listing, "_scan", lambda folder: scans.pop(0))
-    assert LogListingReader(tmp_path).now().parts == (there,)
+    assert list_log(tmp_path).parts == (there,)
 
 
-def test_a_receipt_is_read_once_and_names_what_is_wrong(tmp_path: Path) -> None:
-    reader = LogListingReader(tmp_path)
+def test_a_receipt_names_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match=rf"{receipt_file(OLD)} is missing; .*repair=true"):
-        reader.receipt(OLD)
+        read_receipt(tmp_path, OLD)
     told(tmp_path, OLD)
-    assert reader.receipt(OLD).rows == 6
-    (tmp_path / receipt_file(OLD)).unlink()
-    assert reader.receipt(OLD).rows == 6
+    assert read_receipt(tmp_path, OLD).rows == 6
     for text in ("", "[]", json.dumps(RECEIPT | {"more": 1}), json.dumps(RECEIPT | {"usd": "1"})):
         (tmp_path / receipt_file(NEW)).write_text(text)
         with pytest.raises(DamagedError, match=rf"{receipt_file(NEW)}: not a receipt"):
             read_receipt(tmp_path, NEW)
     plant(tmp_path, part_file(f"{NEW}-000001"))
     with pytest.raises(DamagedError, match="is missing"):
-        LogListingReader(tmp_path).now()
+        list_log(tmp_path)
 
 
 def test_parts_and_journals_are_listed_in_their_order(tmp_path: Path) -> None:
     names = [new_name(ms) for ms in range(12, 0, -1)]
     plant(tmp_path, *map(part_file, names[:6]), *map(journal_file, names[6:]))
-    found = LogListingReader(tmp_path).now()
+    found = list_log(tmp_path)
     assert found.parts == tuple(sorted(names[:6]))
     assert found.journals == tuple(sorted(names[6:]))
