@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +33,6 @@ from srrag.serve.snapshot import (
     PipelineResult,
     Snapshot,
 )
-from srrag.serve.telemetry.access_log import AccessLog
 from srrag.serve.telemetry.metrics import Metrics
 from srrag.serve.telemetry.tracing import traces_to
 from srrag.serve.turns import Turns
@@ -40,6 +43,32 @@ T = TypeVar("T")
 
 _FAILED_PAUSE = 10
 """Factor by which the watch pause grows after a build that could not be opened."""
+
+
+@dataclass(frozen=True)
+class AccessLog:
+    """The log of requests: a JSON object a line, in a file that all replicas share or on stderr.
+
+    It opens the file for each line, so that the file can be rotated at any time.
+    """
+
+    path: Path | None = None
+
+    def __call__(self, **fields: Any) -> None:
+        """Write one line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = json.dumps({"at": at, **fields}, ensure_ascii=False)
+        if self.path is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a", encoding="utf-8", errors="replace", opener=_private) as file:
+            file.write(line + "\n")
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that, if it is new, only its owner may read: lines hold callers and errors."""
+    return os.open(path, flags, mode=0o600)
 
 
 class PipelineService:
