@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+PATIENCE_S = 100.0
+"""On a busy machine its imports take their time."""
 
 
 @contextmanager
@@ -23,10 +25,10 @@ def started(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[byte
     command = [sys.executable, "-m", "tests.endpoint", *files, *options]
     process = subprocess.Popen(command, cwd=REPOSITORY)
     try:
-        for _ in range(1000):
-            if port_file.exists():
-                break
+        until = time.monotonic() + PATIENCE_S
+        while not port_file.exists():
             assert process.poll() is None, "the endpoint ended at once"
+            assert time.monotonic() < until
             time.sleep(0.02)
         yield process, f"http://127.0.0.1:{port_file.read_text()}/v1"
     finally:

@@ -48,6 +48,11 @@ OPTIONS = [*GRAPH, f"engine.concurrency={CONCURRENCY}", "max_failed_share=1.0"]
 SLIPS = ["--script", "more_slips"]
 SMALL = "--segment-rows=40"
 """Two parts."""
+ON_RAY = [
+    "profile=ray", "profile.resources.default.workers=2", "profile.resources.calls.workers=2",
+    "profile.resources.calls.cpus=0.5",
+]  # fmt: skip
+"""With two workers in all: stages that want the same share them."""
 ABSTRACTS, PASSAGES = 30, 50
 PARTS = "stages/*/*/part-*.parquet"
 
@@ -170,7 +175,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
     """It is finished without Ray: `test_three_nodes.py` builds to the end on one."""
     root = tmp_path / "root"
     with started(tmp_path, *SLIPS, "--lifetime", "600") as (_, url):
-        command = build(root, undisturbed.corpus, url, "profile=ray", *OPTIONS)
+        command = build(root, undisturbed.corpus, url, *ON_RAY, *OPTIONS)
         first, second, third = moments(undisturbed.calls, 3, seed=1)
         hold(url, first)
         process = start(command, SMALL)
@@ -189,7 +194,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         assert process.returncode == 1
         assert stderr.splitlines()[-1] == "error: interrupted; the same command resumes"
         release(url)
-        finish([item for item in command if item != "profile=ray"])
+        finish([item for item in command if item not in ON_RAY])
         assert_as_undisturbed(root, url, undisturbed, kills=4)
         assert stood and {part: part.stat().st_mtime_ns for part in stood} == stood
 

@@ -21,14 +21,12 @@ from tests.toys import Double, number_parts, plan, values
 
 pytestmark = pytest.mark.ray
 CPUS = 2
-PARTS, FREE = 60, 40
-"""Parts, of which so many are made before the test opens the gate: more than a lost node held."""
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A head that runs nothing, and two nodes."""
-    with nodes_up(0, CPUS, CPUS) as made, by_value(tests.toys):
+    """A head that runs nothing, and a node."""
+    with nodes_up(0, CPUS) as made, by_value(tests.toys):
         ray.init(address=made.address, log_to_driver=False)
         yield made
 
@@ -41,8 +39,8 @@ def start(store: Store, made: Plan, parts: list[str], **settings: Any) -> Runnin
 def test_a_cluster_that_grows_is_waited_for(cluster: Cluster, tmp_path: Path) -> None:
     store = Store(tmp_path)
     parts = number_parts(store, [2] * 4)
-    chain = plan(Double(), cpus=1, workers=6)
-    with pytest.raises(ValueError, match=r"take 6 CPU; the cluster has 4: .* add nodes$"):
+    chain = plan(Double(), cpus=1, workers=4)
+    with pytest.raises(ValueError, match=r"take 4 CPU; the cluster has 2: .* add nodes$"):
         RayDataRunner().run(chain, store, parts, Place())
     with pytest.raises(ValueError, match=r"waited 1 s for nodes"):
         RayDataRunner(grows_s=1).run(chain, store, parts, Place())
