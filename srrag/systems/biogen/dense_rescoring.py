@@ -1,8 +1,7 @@
-"""Rescore pooled windows by a query encoder and an article encoder, which may be two models."""
+"""Rescore pooled windows by the cosine with the mean vector of the question's wordings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,14 +11,9 @@ import pyarrow as pa
 
 from srrag.core.hits import Offsets
 from srrag.core.step import Place
-from srrag.core.units import open_units
 from srrag.index.tokens import TokenIndex
 from srrag.model.encoder import Encoder
 from srrag.rerank.reranker import Reranker, Score
-
-Matrix = npt.NDArray[np.float32]
-Vectors = Callable[[Sequence[str]], Matrix]
-"""Returns the unit vector of each window by its id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,41 +24,40 @@ class RescoreDense(Reranker):
     column `versions` ("" for the question alone); the vectors of these are averaged. The submitted
     runs keep 80 and read them again with a cross-encoder.
 
-    `encoder` makes the vectors of queries. With `articles` null, the windows' vectors come from
-    `index`; then `encoder` has to be the build's embedder. With a model of its own in `articles`
-    (MedCPT's article encoder beside its query encoder), titles and texts of the hits are encoded on
-    demand, title and text joined by `separator`.
+    `encoder` is the build's embedder, whose vectors of the windows `index` holds; MedCPT's two
+    encoders, which the submitted runs used, are one with a `query_model`.
     """
 
     hits: str = "hits_pooled"
     keep: int = 80
     versions: str = "reformulations"
-    context: bool = True
-    """Whether topic and narrative are part of a query."""
     encoder: Encoder = field(default_factory=Encoder)
-    articles: Encoder | None = None
-    separator: str = "\n"
     index: str = "tokens"
-    units: str = "units"
 
     atol: ClassVar[float] = 1e-4
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question in its wordings, and the hits."""
-        context = ("topic", "narrative") if self.context else ()
-        return ("text", *context, *filter(None, (self.versions,)), self.hits)
+        return ("text", "topic", "narrative", *filter(None, (self.versions,)), self.hits)
 
     def needs(self) -> tuple[str, ...]:
-        """The stored vectors, or the texts to encode."""
-        return (self.index,) if self.articles is None else (self.units,)
+        """The stored vectors."""
+        return (self.index,)
 
     def scorer(self, at: Place) -> Score:
-        """Load the encoders; raises ValueError if their vectors have different lengths."""
+        """Load the encoder; raises ValueError if its vectors are not as long as the stored ones."""
         from srrag.model.embed import load
 
-        model = load(self.encoder, at.device, at.threads)
-        vectors = self._vectors(at, model.dim)
+        model, index = (
+            load(self.encoder, at.device, at.threads),
+            TokenIndex(at.artifact(self.index)),
+        )
+        if index.dimension != model.dim:
+            raise ValueError(
+                f"encoder: its vectors have {model.dim} numbers, those of {self.index!r} "
+                f"{index.dimension}; it has to be the build's embedder"
+            )
 
         def score(batch: pa.Table, ids: pa.Array, offsets: Offsets) -> npt.NDArray[np.float64]:
             queries = [self._queries(row) for row in batch.select(self.reads).to_pylist()]
@@ -76,40 +69,13 @@ class RescoreDense(Reranker):
                 mean = np.mean([known[text] for text in texts], axis=0, dtype=np.float64)
                 size = float(np.linalg.norm(mean)) or 1.0
                 if offsets[row + 1] > offsets[row]:
-                    scores[some] = vectors(ids[some].to_pylist()) @ (mean / size)
+                    scores[some] = index.take_vectors(ids[some].to_pylist()) @ (mean / size)
             return scores
 
         return score
 
     def _queries(self, row: dict[str, Any]) -> list[str]:
         """Each wording after topic and narrative."""
-        told = [row["topic"], row["narrative"]] if self.context else []
         wordings = [row["text"], *(row[self.versions] if self.versions else [])]
-        return [" ".join(filter(None, [*told, text])) for text in dict.fromkeys(wordings)]
-
-    def _vectors(self, at: Place, dim: int) -> Vectors:
-        if self.articles is None:
-            index = TokenIndex(at.artifact(self.index))
-            if index.dimension != dim:
-                raise ValueError(
-                    f"encoder: its vectors have {dim} numbers, those of {self.index!r} "
-                    f"{index.dimension}; it has to be the build's embedder unless articles is set"
-                )
-            return index.take_vectors
-        from srrag.model.embed import load
-
-        model = load(self.articles, at.device, at.threads)
-        if model.dim != dim:
-            raise ValueError(
-                f"articles: its vectors have {model.dim} numbers, those of the queries {dim}"
-            )
-        units = open_units(at, self.units)
-
-        def encoded(ids: Sequence[str]) -> Matrix:
-            said = units.take_evidence(ids)
-            pairs = zip(said["title"].to_pylist(), said["text"].to_pylist(), strict=True)
-            texts = [f"{title}{self.separator}{text}" if title else text for title, text in pairs]
-            found: Matrix = model.encode(texts, "passage")
-            return found
-
-        return encoded
+        context = (row["topic"], row["narrative"])
+        return [" ".join(filter(None, [*context, text])) for text in dict.fromkeys(wordings)]
