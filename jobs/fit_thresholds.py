@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,14 @@ from srrag.core.figures import printed
 from srrag.core.pipeline import Pipeline, PipelineSlice
 from srrag.core.provenance import fitted_on
 from srrag.core.units import open_units
+from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
 from srrag.systems.rasrag.fit_thresholds import (
-    asked,
     gold_scores,
     read_gold_questions,
-    stated,
     tree_of,
 )
-from srrag.systems.rasrag.search_tree import without_thresholds
 from srrag.systems.rasrag.thresholds import QUANTILES, Thresholds, fit
 
 
@@ -36,10 +35,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         questions = read_gold_questions(queries, qrels, config["sample"])
     made: Pipeline = factory.make(config["pipeline"], "pipeline")
     before, tree = tree_of(made)
-    tree = without_thresholds(tree)
+    tree = replace(tree, thresholds="", set_to=None, moved={})  # every STU of the first root
     bound = factory.pipeline_run(config, Pipeline(rank=(*before, tree)))
     at = bound.place(factory.place(config))
-    encoded = PipelineSlice(steps=before).open(at)(asked(questions))
+    asked = question_table({"query_id": q.query_id, "text": q.text} for q in questions)
+    encoded = PipelineSlice(steps=before).open(at)(asked)
     gold = gold_scores(tree, questions, encoded, open_units(at), at)
     thresholds = fit(gold.btus, gold.stus, quantiles)
     Thresholds(**thresholds)  # refuses quantiles that leave two of them equal
@@ -50,7 +50,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         documents=[name for each in questions for name in each.documents],
     )
     out = Path(config["out"]) / "thresholds.json"
-    commit_json(out, stated(thresholds, tree.scorer_name(), origin), sealed=True)
+    told = {"scorer": tree.scorer_name(), "thresholds": thresholds, "fitted_on": origin}
+    commit_json(out, told, sealed=True)
     metrics = gold.metrics(quantiles)
     for name, each in metrics.items():
         say(f"  {name:<16}{printed(each)}   quantile {quantiles[name]} of the gold (fitted)")

@@ -61,8 +61,7 @@ from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.runner.part import live
 from srrag.storage.store import Store
-from srrag.systems.rasrag.big_units import CutBigUnits
-from srrag.systems.rasrag.small_units import CutSmallUnits
+from srrag.systems.rasrag.text_units import CutBigUnits, CutSmallUnits
 from srrag.systems.rasrag.textbook_tree import BuildTextbookTree
 from srrag.systems.rethinking.filter_evidence import FilterEvidence
 from srrag.systems.rethinking.judge_evidence import JudgeEvidence

@@ -2,8 +2,8 @@
 
 KINDS = {
     "BuildTextbookTree": "textbook_tree",
-    "CutBigUnits": "big_units",
-    "CutSmallUnits": "small_units",
+    "CutBigUnits": "text_units",
+    "CutSmallUnits": "text_units",
     "FindFigures": "figures",
     "FindKeywords": "keywords",
     "RerankTreePrior": "tree_prior",

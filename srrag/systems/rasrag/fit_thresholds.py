@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import pyarrow as pa
 
 from srrag.algo.intervals import quantile_interval
 from srrag.core.figures import measured
+from srrag.core.formats import read_queries
 from srrag.core.pipeline import Pipeline, chain
 from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.lab.measure.retrieval import read_qrels
-from srrag.retrieve.questions import question_table
 from srrag.systems.rasrag.search_tree import SearchTree
 from srrag.systems.rasrag.tree_reader import TreeForest
 
@@ -60,32 +59,19 @@ def read_gold_questions(
 ) -> list[GoldQuestion]:
     """Read the questions that have a relevant document; `sample` selects by their mark.
 
-    A line without the mark counts as not marked. Raises ValueError that names file and line, and
-    if no question is left.
+    A line without the mark counts as not marked. Raises UsageError that names file and line, and
+    ValueError if no question is left.
     """
     gold = read_qrels(qrels)
     found = [
-        GoldQuestion(query_id, text, documents)
-        for query_id, text, marked in _lines(queries)
-        if sample in (None, marked)
-        and (documents := tuple(n for n, grade in gold.get(query_id, {}).items() if grade > 0))
+        GoldQuestion(row["query_id"], str(row["text"]), documents)
+        for row in read_queries(queries)
+        if sample in (None, bool(row.get("sample")))
+        and (documents := tuple(n for n, g in gold.get(row["query_id"], {}).items() if g > 0))
     ]
     if not found:
         raise ValueError(f"{queries}: no question has a relevant document in {qrels}")
     return found
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str, bool]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                name = next(row[key] for key in ("id", "_id", "query_id") if key in row)
-                yield str(name), str(row["text"]), bool(row.get("sample"))
-            except (ValueError, KeyError, TypeError, StopIteration) as error:
-                raise ValueError(f"{path}:{number}: not a question ({error!r})") from error
 
 
 def tree_of(pipeline: Pipeline) -> tuple[tuple[Any, ...], SearchTree]:
@@ -131,15 +117,3 @@ def _gold_places(
     ]
     table = np.array(found, np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
-
-
-def asked(questions: Sequence[GoldQuestion]) -> pa.Table:
-    """The questions as pipelines read them."""
-    return question_table({"query_id": each.query_id, "text": each.text} for each in questions)
-
-
-def stated(
-    thresholds: Mapping[str, float], scorer: str, fitted_on: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the content of `thresholds.json`."""
-    return {"scorer": scorer, "thresholds": dict(thresholds), "fitted_on": dict(fitted_on)}

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.ranges import flat_ranges, group_means, top_means
-from srrag.algo.rrf import min_max, rank_scores
-from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking, unpack_hits
+from srrag.algo.ranges import flat_ranges, group_means
+from srrag.algo.rrf import rank_scores
+from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
@@ -47,10 +47,8 @@ class SearchTree(Step):
     """Find the small text units (STU) of the chapter that fits a question (RASRAG, section 1.3).
 
     Roots are ranked by the cosine of the question's keywords with their titles, the best title
-    counting. With `route`, columns of hits of other searches, each adds the mean of the root's best
-    three hits; title and columns are stretched to 0…1 and summed, and the titles are compared with
-    the question itself. That is not in the paper. With `roots: 2` (the paper) the better of the
-    best two by mean BTU score is searched first (Eq. 3); with 1 the best. In it (Eq. 4, 5):
+    counting. With `roots: 2` (the paper) the better of the best two by mean BTU score is searched
+    first (Eq. 3); with 1 the best. In it (Eq. 4, 5):
 
     1. BTUs above `btu_definite` end the search: all their STUs are returned.
     2. Else STUs of BTUs above `btu_candidate` are scored: those above `stu_definite` are returned,
@@ -72,7 +70,6 @@ class SearchTree(Step):
     """Thresholds given here, in place of a file's."""
     moved: Mapping[str, float] = field(default_factory=dict)
     """Shifts of single thresholds, to measure the effect of each (appendix A.2)."""
-    route: tuple[str, ...] = ()
     roots: int = 2
     most_roots: int = 28
     scores: Literal["vectors", "texts"] = "vectors"
@@ -102,7 +99,7 @@ class SearchTree(Step):
         """The question, its keywords, and what the scorer reads of a question."""
         hits = getattr(self.scorer, "hits", "")
         others = (name for name in self.scorer.reads if name != hits)
-        return tuple(dict.fromkeys((*self.reads_, *self.route, *others)))
+        return tuple(dict.fromkeys((*self.reads_, *others)))
 
     @property
     def writes(self) -> pa.Schema:
@@ -162,7 +159,7 @@ class SearchTree(Step):
         texts: Texts | None = None
         if self.scores == "texts":
             texts = self.scorer.text_scorer(at)  # type: ignore[attr-defined]
-        return TreeScores(forest, pairs, texts, self.route)
+        return TreeScores(forest, pairs, texts)
 
 
 @dataclass(frozen=True)
@@ -172,34 +169,12 @@ class TreeScores:
     forest: TreeForest
     pairs: Pairs
     texts: Texts | None
-    route: tuple[str, ...] = ()
 
     def roots(self, batch: pa.Table) -> Floats:
         """The score of each root, its best title counting: (questions, roots)."""
-        found = self._titles(batch)
-        if not self.route:
-            return _checked(found)
-        rows = np.arange(batch.num_rows).repeat(found.shape[1])
-        total = min_max(found.ravel(), rows)
-        for name in self.route:
-            total += min_max(self._passages(batch[name]).ravel(), rows)
-        return _checked(total.reshape(found.shape))
-
-    def _passages(self, column: pa.ChunkedArray) -> Floats:
-        """The mean of the best three scores in each root, 0 for a missing one."""
-        ids, scores, offsets = unpack_hits(column)
-        forest, size = self.forest, len(offsets) - 1
-        rows = np.repeat(np.arange(size), np.diff(offsets))
-        roots = forest.btu_root[forest.btu_of(ids.to_pylist())]
-        return top_means(min_max(scores, rows), rows * len(forest.roots) + roots, _BEST,
-                         size * len(forest.roots)).reshape(size, -1)  # fmt: skip
-
-    def _titles(self, batch: pa.Table) -> Floats:
-        """The score of each root's best title."""
         forest = self.forest
         if self.texts is None:
-            asked = "query_vector" if self.route else "keyword_vector"
-            titles = _matrix(batch, asked) @ forest.title_vectors.T
+            titles = _matrix(batch, "keyword_vector") @ forest.title_vectors.T
         else:
             said = forest.roots["titles"].combine_chunks().flatten().to_pylist()
             words = [" ".join(each) for each in batch["keywords"].to_pylist()]
@@ -208,7 +183,7 @@ class TreeScores:
         found = np.full((batch.num_rows, forest.roots.num_rows), -np.inf)
         for title, root in enumerate(forest.title_root):
             found[:, root] = np.maximum(found[:, root], titles[:, title])
-        return found
+        return _checked(found)
 
     def btus(self, batch: pa.Table, rows: Ints, btus: Ints) -> Floats:
         """The score of each pair of a question (sorted) and a BTU: (pairs,)."""
@@ -352,11 +327,6 @@ class _Searches:
 
 
 _NOTHING: tuple[Ints, Floats] = (np.zeros(0, np.int64), np.zeros(0))
-
-
-def without_thresholds(step: SearchTree) -> SearchTree:
-    """The same search of every STU of the first root, for fitting."""
-    return replace(step, thresholds="", set_to=None, moved={})
 
 
 def _matrix(batch: pa.Table, column: str) -> npt.NDArray[np.float32]:

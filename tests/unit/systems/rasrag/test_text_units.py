@@ -13,8 +13,7 @@ from srrag.corpus.parse import parse_documents
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
 from srrag.model.encoder import Encoder
-from srrag.systems.rasrag.big_units import CutBigUnits
-from srrag.systems.rasrag.small_units import CutSmallUnits
+from srrag.systems.rasrag.text_units import CutBigUnits, CutSmallUnits
 from tests.unit.corpus.test_readers import SHARED, needs_shared
 
 SECTION = {
