@@ -35,7 +35,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         device=config["profile"]["device"],
         out=out,
         command=config["command"],
-        **{key: train[key] for key in ("folds", "split_seed", "fuse")},
+        **{key: train[key] for key in ("folds", "split_seed")},
         resamples=train["resamples"],
     )
     if train["workers"]:

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
-from srrag.model.embed import load
-from srrag.model.encoder import Encoder
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
 from srrag.model.pair_encoder import encoder_folder, read_pair_encoder
 from srrag.model.pair_model import Example, PairModel, scores
@@ -71,34 +69,25 @@ def load_pair_model(base: Base, device: str, *, checkpointing: bool = False) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fusion:
-    """p(yes) = σ(logit·l + cosine·c + bias), from a model's log-odds l and a cosine c.
+class Decision:
+    """p(yes) = σ(scale · l + bias) of a model's log-odds l, and the threshold on it.
 
-    The cosine of question and passage comes from the packaged encoder; weight 0 leaves it out.
+    All three were chosen on held-out questions.
     """
 
-    logit: float = 1.0
-    cosine: float = 0.0
+    scale: float = 1.0
     bias: float = 0.0
-
-    def probabilities(self, logits: Floats, cosines: Floats) -> Floats:
-        """Calibrated probabilities, rounded to DECIMALS."""
-        at = self.log_odds(logits, cosines)
-        found: Floats = np.exp(-np.logaddexp(0.0, -at)).round(DECIMALS)
-        return found
-
-    def log_odds(self, logits: Floats, cosines: Floats) -> Floats:
-        """Calibrated log-odds, not rounded."""
-        return self.logit * logits + self.cosine * cosines + self.bias
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """The threshold on the probability, chosen on held-out questions."""
-
-    fusion: Fusion
     threshold: float
     """Least probability of a passage that counts as evidence."""
+
+    def log_odds(self, logits: Floats) -> Floats:
+        """Calibrated log-odds, not rounded."""
+        return self.scale * logits + self.bias
+
+    def probabilities(self, logits: Floats) -> Floats:
+        """Calibrated probabilities, rounded to DECIMALS."""
+        found: Floats = np.exp(-np.logaddexp(0.0, -self.log_odds(logits))).round(DECIMALS)
+        return found
 
 
 @dataclass(frozen=True)
@@ -122,22 +111,14 @@ def read_facts(folder: Path) -> FilterFacts:
         raise ValueError(f"{path}: there is no such file; `srrag train_filter` writes it")
     stated = read_json(path)
     try:
-        base, decision = dict(stated["base"]), dict(stated["decision"])
+        base, decision = dict(stated["base"]), Decision(**stated["decision"])
         base["lora"] = base["lora"] and LoRA(**base["lora"])
-        fusion = Fusion(**decision.pop("fusion"))
-        decision.pop("answer_threshold", None)  # of earlier filters
-        facts = FilterFacts(
-            Base(**base),
-            Decision(fusion=fusion, **decision),
-            dict(stated["base_sha256"]),
-            read_fitted(stated, "evidence filter", path),
-        )
-        numbers = [*asdict(fusion).values(), *decision.values()]
-        if not all(math.isfinite(number) for number in numbers):
+        if not all(map(math.isfinite, asdict(decision).values())):
             raise ValueError("a number is not finite")
+        seen = read_fitted(stated, "evidence filter", path)
+        return FilterFacts(Base(**base), decision, dict(stated["base_sha256"]), seen)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not the facts of a filter ({error!r})") from error
-    return facts
 
 
 class LoadedFilter:
@@ -169,35 +150,15 @@ class LoadedFilter:
 
     def probabilities(self, questions: Sequence[str], passages: Sequence[str]) -> Floats:
         """p(yes) of each pair, float64; a pair's does not depend on its neighbours."""
-        return self.facts.decision.fusion.probabilities(*self._terms(questions, passages))
+        return self.facts.decision.probabilities(self._scores(questions, passages))
 
     def logits(self, question: str, passages: Sequence[str]) -> Floats:
         """Log-odds of yes of each passage, as a cross-encoder gives them, float64 (passages,)."""
-        terms = self._terms([question] * len(passages), passages)
-        return self.facts.decision.fusion.log_odds(*terms)
+        return self.facts.decision.log_odds(self._scores([question] * len(passages), passages))
 
-    def _terms(self, questions: Sequence[str], passages: Sequence[str]) -> tuple[Floats, Floats]:
-        """The model's log-odds of each pair, and its cosine if that counts, else 0."""
-        logits = scores(self._examples(questions, passages), self._logits, BATCH_TOKENS)
-        if not self.facts.decision.fusion.cosine:
-            return logits, np.zeros(len(logits))
-        return logits, pair_cosines(questions, passages, self.device)
-
-
-def pair_cosines(questions: Sequence[str], passages: Sequence[str], device: str = "cpu") -> Floats:
-    """The packaged encoder's cosine of each question with its passage, float64."""
-    if not questions:
-        return np.zeros(0)
-    encoder = load(Encoder(), device)
-
-    def vectors(texts: Sequence[str], role: Literal["query", "passage"]) -> npt.NDArray[np.float32]:
-        place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        found: npt.NDArray[np.float32] = encoder.encode(list(place), role)
-        return found[[place[text] for text in texts]]
-
-    asked, given = vectors(questions, "query"), vectors(passages, "passage")
-    found: Floats = np.einsum("nd,nd->n", asked.astype(np.float64), given.astype(np.float64))
-    return found
+    def _scores(self, questions: Sequence[str], passages: Sequence[str]) -> Floats:
+        """The model's log-odds of each pair."""
+        return scores(self._examples(questions, passages), self._logits, BATCH_TOKENS)
 
 
 def base_sha256(base: Base) -> dict[str, str]:

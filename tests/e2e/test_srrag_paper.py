@@ -8,7 +8,7 @@ import pytest
 
 from srrag.lab.measure.references import resource_path
 from srrag.lab.train.filter.report import write_model
-from srrag.model.filter import Base, Decision, Fusion
+from srrag.model.filter import Base, Decision
 from tests.conftest import linked
 from tests.e2e.command import fault, srrag
 from tests.tiny_models import make_bert, make_colbert, make_cross_encoder
@@ -85,7 +85,7 @@ def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
 ) -> None:
     root = linked(sample_root, tmp_path / "root")
     base = Base(model=str(tiny_encoder(tmp_path / "base")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
+    decision = Decision(bias=1.0, threshold=0.5)
     write_model(root / "jobs" / "train_filter" / "model", base, {}, decision, {})
     coarse, fine = "pipeline.rank.coarse", "pipeline.rank.fine.reranker"
     settings = [

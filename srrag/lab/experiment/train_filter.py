@@ -21,13 +21,14 @@ from srrag.lab.train.filter.judge import (
     Scored,
     decide,
     judge_filter,
+    pair_cosines,
 )
 from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
 from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
 from srrag.lab.train.filter.settings import DEFAULTS, FilterSettings, FilterTask
 from srrag.lab.train.filter.training import read_training
 from srrag.lab.train.group import Trials
-from srrag.model.filter import Base, Decision, Floats, load_filter, pair_cosines
+from srrag.model.filter import Base, Decision, Floats, load_filter
 from srrag.model.pair_causal import LoRA
 from srrag.runner.runner import Runner
 
@@ -48,7 +49,6 @@ class TrainFilterJob:
     folds: int
     validation_share: float
     split_seed: int
-    fuse: bool
     resamples: int
     device: str
     out: Path
@@ -97,9 +97,7 @@ class TrainFilterJob:
     def _finish(self, choice: ChosenSettings, place: int, given: Material) -> dict[str, Any]:
         """Calibrate a training, write its folder, and judge it as its user will run it."""
         trained = choice.trained[place]
-        held, cosines = given.pairs.select(trained.held), given.cosines[trained.held]
-        beside = cosines if self.fuse else None
-        decision = decide(held, trained.logits, beside)
+        decision = decide(given.pairs.select(trained.held), trained.logits)
         folder = self.out / ("model" if place == choice.best else f"seed-{trained.task.seed}")
         facts = {
             "settings": dataclasses.asdict(choice.settings),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,27 +14,41 @@ from srrag.algo.intervals import tails
 from srrag.algo.significance import shifted_p
 from srrag.core.figures import measured
 from srrag.lab.train.filter.pairs import JudgedPairs
-from srrag.model.filter import Decision, Fusion
+from srrag.model.embed import load
+from srrag.model.encoder import Encoder, Role
+from srrag.model.filter import Decision
+
+Floats = npt.NDArray[np.float64]
 
 
-def decide(pairs: JudgedPairs, logits: Floats, cosines: Floats | None) -> Decision:
-    """Calibrate log-odds (and cosines, if given), and choose the threshold.
+def decide(pairs: JudgedPairs, logits: Floats) -> Decision:
+    """Calibrate log-odds, and choose the threshold.
 
     Calibration is a logistic regression (Platt scaling). The threshold maximises the F1 expected
     under the calibrated probabilities. `pairs` belong to the logits, and none of them was trained
     on.
     """
-    features = [logits] if cosines is None else [logits, cosines]
-    *weights, bias = fit_logistic(np.column_stack(features), pairs.labels).tolist()
-    cosine = 0.0 if cosines is None else weights[1]
-    fusion = Fusion(logit=weights[0], cosine=cosine, bias=bias)
-    probabilities = fusion.probabilities(
-        logits, np.zeros(len(logits)) if cosines is None else cosines
-    )
-    return Decision(fusion=fusion, threshold=expected_threshold(probabilities))
+    scale, bias = fit_logistic(logits[:, None], pairs.labels).tolist()
+    calibrated = Decision(scale=scale, bias=bias, threshold=0.5)
+    return replace(calibrated, threshold=expected_threshold(calibrated.probabilities(logits)))
 
 
-Floats = npt.NDArray[np.float64]
+def pair_cosines(questions: Sequence[str], passages: Sequence[str]) -> Floats:
+    """The packaged encoder's cosine of each question with its passage, float64."""
+    if not questions:
+        return np.zeros(0)
+    encoder = load(Encoder())
+
+    def vectors(texts: Sequence[str], role: Role) -> npt.NDArray[np.float32]:
+        place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        found: npt.NDArray[np.float32] = encoder.encode(list(place), role)
+        return found[[place[text] for text in texts]]
+
+    asked, given = vectors(questions, "query"), vectors(passages, "passage")
+    found: Floats = np.einsum("nd,nd->n", asked.astype(np.float64), given.astype(np.float64))
+    return found
+
+
 LEVEL, SEED = 0.95, 0
 PAIRED = ("F1", "AUROC")
 

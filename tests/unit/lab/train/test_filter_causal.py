@@ -11,12 +11,12 @@ import torch
 from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.filter.report import write_model
 from srrag.lab.train.filter.training import read_training, run_plain
-from srrag.model.filter import Base, Decision, Fusion, load_filter, load_pair_model
+from srrag.model.filter import Base, Decision, load_filter, load_pair_model
 from srrag.model.pair_causal import LoRA, PairCausal
 from srrag.model.pair_model import scores
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_causal, toy_task, write_rows
 
-PLAIN = Decision(fusion=Fusion(), threshold=0.5)
+PLAIN = Decision(threshold=0.5)
 WITH_PEFT = importlib.util.find_spec("peft") is not None
 KINDS = [
     pytest.param(None, 2e-3, 4, id="all"),

@@ -10,7 +10,7 @@ from srrag.lab.train.filter.judge import (
     judge_filter,
 )
 from srrag.lab.train.filter.pairs import JudgedPairs
-from srrag.model.filter import Fusion
+from srrag.model.filter import Decision
 
 
 def judged(groups: list[int], labels: list[float]) -> JudgedPairs:
@@ -21,23 +21,20 @@ def judged(groups: list[int], labels: list[float]) -> JudgedPairs:
 
 def test_calibration_and_threshold_are_those_of_the_pairs() -> None:
     rng = np.random.default_rng(0)
-    logits, cosines = rng.normal(size=4000) * 3, rng.random(4000)
-    chance = sigmoid(0.5 * logits + 2 * cosines - 2)
-    labels = (rng.random(4000) < chance).astype(float)
+    logits = rng.normal(size=4000) * 3
+    labels = (rng.random(4000) < sigmoid(0.5 * logits - 1)).astype(float)
     pairs = judged([n // 4 for n in range(4000)], labels.tolist())
-    found = decide(pairs, logits, cosines)
-    fusion = found.fusion
-    assert [fusion.logit, fusion.cosine, fusion.bias] == pytest.approx([0.5, 2, -2], abs=0.35)
-    probabilities = fusion.probabilities(logits, cosines)
+    found = decide(pairs, logits)
+    assert [found.scale, found.bias] == pytest.approx([0.5, -1], abs=0.1)
+    probabilities = found.probabilities(logits)
     ones = np.ones((1, 4000))
     assert expected_calibration_error(labels, probabilities, ones)[0] < 0.03
     assert expected_calibration_error(labels, np.round(sigmoid(logits), 4), ones)[0] > 0.05
     assert 0.3 < found.threshold < 0.4
-    assert decide(pairs, logits, None).fusion.cosine == 0
 
 
 def test_probabilities_are_rounded() -> None:
-    found = Fusion(logit=1.0).probabilities(np.array([0.1234567, 800.0, -800.0]), np.zeros(3))
+    found = Decision(threshold=0.5).probabilities(np.array([0.1234567, 800.0, -800.0]))
     assert found.tolist() == [0.5308, 1.0, 0.0]
 
 

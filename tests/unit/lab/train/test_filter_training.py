@@ -15,7 +15,6 @@ from srrag.model.filter import (
     BATCH_TOKENS,
     Base,
     Decision,
-    Fusion,
     load_filter,
     load_pair_model,
     read_facts,
@@ -24,7 +23,7 @@ from srrag.model.pair_model import equal_lengths, scores
 from tests.together import resumed
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 
-PLAIN = Decision(fusion=Fusion(), threshold=0.5)
+PLAIN = Decision(threshold=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from srrag.core.step import Place
 from srrag.index.units import BuildUnits
 from srrag.lab.train.filter.report import write_model
 from srrag.model.cross_encoder import CrossEncoderModel
-from srrag.model.filter import Base, Decision, Fusion, load_filter
+from srrag.model.filter import Base, Decision, load_filter
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.systems.rethinking.filter_evidence import FilterEvidence
 from srrag.systems.rethinking.judge_evidence import JudgeEvidence
@@ -53,7 +53,7 @@ def at(tmp_path: Path) -> Place:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     base = Base(model=str(tiny_encoder(tmp_path / "encoder")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
+    decision = Decision(bias=1.0, threshold=0.5)
     write_model(tmp_path / "model", base, {}, decision, {})
     return tmp_path / "model"
 
