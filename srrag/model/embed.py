@@ -133,10 +133,8 @@ class LoadedEncoder:
         Only texts of one length share a matrix, so nothing is padded; and texts go longest
         first, at most `batch_tokens` tokens (or one text) a pass.
         """
-        lengths = np.array([len(ids) for ids in all_ids], dtype=np.int64)
-        order = np.argsort(-lengths, kind="stable")
         network = self._of(role)
-        for rows in _budgeted(order, lengths, batch_tokens):
+        for rows in budgeted([len(ids) for ids in all_ids], batch_tokens):
             start = 0
             for hidden in network.run([all_ids[row] for row in rows]):
                 some = rows[start : start + len(hidden)]
@@ -247,14 +245,16 @@ def join_tokens(
     return TokenVectors(values, scales, offsets, cut)
 
 
-def _budgeted(order: np.ndarray, lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Split rows, in their order, into runs of at most `budget` tokens (or one row)."""
+def budgeted(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Rows from the longest down, as many at a time as hold at most `budget` tokens (or one)."""
+    sizes = np.asarray(lengths, np.int64)
+    order = np.argsort(-sizes, kind="stable")
     start, used = 0, 0
     for stop, row in enumerate(order):
-        if used and used + lengths[row] > budget:
+        if used and used + sizes[row] > budget:
             yield order[start:stop]
             start, used = stop, 0
-        used += int(lengths[row])
+        used += int(sizes[row])
     if start < len(order):
         yield order[start:]
 

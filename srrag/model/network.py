@@ -296,11 +296,13 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
     dtype = torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32
     module: torch.nn.Module = model
     placed = module.to(device=torch.device(device), dtype=dtype)
-    return Network(partial(_run_any, placed), pool, width)
+    return Network(partial(run_any, placed), pool, width)
 
 
-def _run_any(model: torch.nn.Module, ids: Sequence[np.ndarray]) -> list[Tensor]:
-    """Run any transformer, one pass per run of texts of equal length."""
+def run_any(
+    model: torch.nn.Module, ids: Sequence[np.ndarray], read: str = "last_hidden_state"
+) -> list[Tensor]:
+    """What any transformer gives, a pass without padding for each run of texts of equal length."""
     device = next(model.parameters()).device
     lengths = np.array([len(one) for one in ids])
     starts = np.flatnonzero(np.diff(lengths, prepend=-1))
@@ -308,5 +310,5 @@ def _run_any(model: torch.nn.Module, ids: Sequence[np.ndarray]) -> list[Tensor]:
     for some in np.split(np.arange(len(ids)), starts[1:]):
         batch = torch.from_numpy(np.stack([ids[i] for i in some])).to(device)
         output = model(input_ids=batch, attention_mask=torch.ones_like(batch))
-        hidden.append(output.last_hidden_state)
+        hidden.append(getattr(output, read))
     return hidden

@@ -18,10 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from srrag.core.errors import first_line
 from srrag.core.ids import file_sha256
 from srrag.llm.completion import PromptFile
 from srrag.llm.delimit import fenced
-from srrag.model.pair_model import OTHER, Example, first_line, padded
+from srrag.model.pair_model import OTHER, Example, padded
+from srrag.model.read_weights import load_transformer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,7 +72,13 @@ class PairCausal:
         except (OSError, ValueError) as error:
             raise ValueError(f"train.model={model}: {first_line(error)}") from error
         self.yes, self.no = self._answers()
-        self.causal = _load(model, revision, getattr(torch, dtype))
+        self.causal = load_transformer(
+            model,
+            f"train.model={model}",
+            "AutoModelForCausalLM",
+            revision=revision or "main",
+            dtype=getattr(torch, dtype),
+        )
         self.module: nn.Module = self.causal if lora is None else _adapted(self.causal, lora)
         if checkpointing:
             self.causal.gradient_checkpointing_enable({"use_reentrant": False})
@@ -173,25 +181,6 @@ def base_files(model: str) -> dict[str, str]:
 
 def _local(model: str) -> bool:
     return Path(model).is_dir()
-
-
-def _load(model: str, revision: str | None, dtype: torch.dtype) -> PreTrainedModel:
-    from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        loaded: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            model,
-            revision=revision or "main",
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=_local(model),
-            dtype=dtype,
-        )
-    except (OSError, ValueError) as error:
-        raise ValueError(f"train.model={model}: {first_line(error)}") from error
-    return loaded
 
 
 def _adapted(causal: PreTrainedModel, lora: LoRA) -> nn.Module:

@@ -21,16 +21,16 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srrag.model.encoder import model_path
+from srrag.core.errors import first_line
 from srrag.model.network import is_plain_bert, pack
 from srrag.model.pair_model import (
     OTHER,
     PASSAGE,
     QUESTION,
     Example,
-    first_line,
     padded,
 )
+from srrag.model.read_weights import CONFIG, TOKENIZER, encoder_folder, load_transformer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SCALE, START_BIAS = 10.0, -6.0
 """s, and b at the start: a cosine of .6 is even odds."""
 HEAD = ("head.weight", "head.bias")
-WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+WEIGHTS = "model.safetensors"
 
 
 class PairTokenizer:
@@ -175,42 +175,3 @@ def _bare(folder: Path) -> PreTrainedModel:
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     made: PreTrainedModel = AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]
     return made
-
-
-def encoder_folder(model: str, revision: str | None, key: str = "train.model") -> Path:
-    """The folder of the packaged model, of a local one, or of a hub model once downloaded.
-
-    Raises ValueError that begins with the `key` of the setting.
-    """
-    path = Path(model_path(model))
-    if not path.is_dir():
-        from huggingface_hub import snapshot_download
-
-        patterns = ["*.safetensors", "*.json"]
-        try:
-            path = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{key}={model}: {first_line(error)}") from error
-    for name in (CONFIG, TOKENIZER):
-        if not (path / name).is_file():
-            raise ValueError(f"{key}={model}: no {name} in {path}")
-    return path
-
-
-def load_transformer(folder: Path, said: str) -> PreTrainedModel:
-    """The model of a folder in float32, safetensors only; ValueError that begins with `said`."""
-    from transformers import AutoModel
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        encoder: PreTrainedModel = AutoModel.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            dtype=torch.float32,
-        )
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{said}: {first_line(error)}") from error
-    return encoder

@@ -80,8 +80,3 @@ def padded(
         place = slice(shape[1] - len(some), None) if left else slice(0, len(some))
         ids[row, place], mask[row, place], sides[row, place] = some, 1, side
     return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(sides)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of a library's error message."""
-    return (str(error).strip().splitlines() or [repr(error)])[0]

@@ -1,13 +1,20 @@
-"""Read a model through sentence-transformers: safetensors only, never remote code."""
+"""Read a model of sentence-transformers or transformers: safetensors only, never remote code."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from srrag.core.errors import first_line
 from srrag.model.encoder import model_path
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 
 
 def read_weights(kind: type, model: str, revision: str | None, device: str, **options: Any) -> Any:
@@ -36,8 +43,7 @@ def read_weights(kind: type, model: str, revision: str | None, device: str, **op
             **options,
         )
     except (OSError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"model {model!r} cannot be read: {first}") from error
+        raise ValueError(f"model {model!r} cannot be read: {first_line(error)}") from error
 
 
 def check_device(device: str) -> None:
@@ -52,3 +58,51 @@ def check_positions(model: str, max_tokens: int, positions: int | None) -> None:
         raise ValueError(
             f"max_tokens {max_tokens} exceeds the {positions} positions of model {model!r}"
         )
+
+
+def encoder_folder(model: str, revision: str | None, key: str = "train.model") -> Path:
+    """The folder of the packaged model, of a local one, or of a hub model once downloaded.
+
+    Raises ValueError that begins with the `key` of the setting.
+    """
+    path = Path(model_path(model))
+    if not path.is_dir():
+        from huggingface_hub import snapshot_download
+
+        patterns = ["*.safetensors", "*.json"]
+        try:
+            path = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{key}={model}: {first_line(error)}") from error
+    for name in (CONFIG, TOKENIZER):
+        if not (path / name).is_file():
+            raise ValueError(f"{key}={model}: no {name} in {path}")
+    return path
+
+
+def load_transformer(
+    source: str | Path, said: str, kind: str = "AutoModel", **options: Any
+) -> PreTrainedModel:
+    """The model of a folder, or of a hub id with its `revision`, by transformers' class `kind`.
+
+    In float32, if `dtype` is not among the options. Raises ValueError that begins with `said`.
+    """
+    import transformers
+    from transformers.utils import logging as reports
+
+    level = reports.get_verbosity()
+    reports.disable_progress_bar()  # type: ignore[no-untyped-call]
+    reports.set_verbosity(logging.ERROR)  # a head that is new, and will be trained, is no news
+    try:
+        found: PreTrainedModel = getattr(transformers, kind).from_pretrained(
+            source,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=Path(source).is_dir(),
+            **{"dtype": torch.float32, **options},
+        )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{said}: {first_line(error)}") from error
+    finally:
+        reports.set_verbosity(level)
+    return found

@@ -20,8 +20,10 @@ from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES
 from srrag.core.provenance import Fitted, read_fitted
+from srrag.model.embed import budgeted
 from srrag.model.encoder import BACKENDS
-from srrag.model.network import is_plain_bert, pack
+from srrag.model.network import is_plain_bert, pack, run_any
+from srrag.model.read_weights import load_transformer
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mirror import pull_build
 from srrag.storage.sealed_folder import check_sealed
@@ -149,20 +151,6 @@ def windows(num_pieces: int, reading: Reading) -> Iterator[ReadWindow]:
         yield ReadWindow(max(0, first - edge), min(num_pieces, last + edge), first, last)
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[Ints]:
-    """Rows from the longest down, as many at a time as hold at most `budget` tokens (or one)."""
-    sizes = np.asarray(lengths, np.int64)
-    order = np.argsort(-sizes, kind="stable")
-    start, used = 0, 0
-    for stop, row in enumerate(order):
-        if used and used + sizes[row] > budget:
-            yield order[start:stop]
-            start, used = stop, 0
-        used += int(sizes[row])
-    if len(order):
-        yield order[start:]
-
-
 def piece_scores(
     texts: Sequence[Pieces], tokenizer: PieceTokenizer, reading: Reading, logits: Logits
 ) -> list[Floats]:
@@ -174,7 +162,7 @@ def piece_scores(
         for number, text in enumerate(texts)
         for window in windows(len(text.ids), reading)
     ]
-    for some in batches([window.stop - window.start for _, window in places], BATCH_TOKENS):
+    for some in budgeted([window.stop - window.start for _, window in places], BATCH_TOKENS):
         chosen = [places[i] for i in some]
         ids = [tokenizer.enclosed(texts[n].ids[w.start : w.stop]) for n, w in chosen]
         with torch.inference_mode():
@@ -276,33 +264,14 @@ def _any_model(folder: Path, config: dict[str, Any], backend: str) -> Logits:
             f"backend 'torch-int8' needs a BERT-shaped model; {folder} is "
             f"{config.get('model_type')!r}"
         )
-    from transformers import AutoModelForTokenClassification
-
     dtype = torch.bfloat16 if backend == "torch-bf16" else torch.float32
-    return module_logits(
-        AutoModelForTokenClassification.from_pretrained(
-            folder,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            dtype=dtype,
-        ).eval()
-    )
+    kind = "AutoModelForTokenClassification"
+    return module_logits(load_transformer(folder, str(folder), kind, dtype=dtype).eval())
 
 
 def module_logits(model: Any) -> Logits:
     """Run a token classifier of transformers without padding: a pass a run of equal lengths."""
-
-    def logits(ids: Sequence[Ints]) -> list[Tensor]:
-        lengths = np.array([len(one) for one in ids])
-        starts = np.flatnonzero(np.diff(lengths, prepend=-1))
-        found = []
-        for some in np.split(np.arange(len(ids)), starts[1:]):
-            batch = torch.from_numpy(np.stack([ids[i] for i in some])).to(model.device)
-            found.append(model(input_ids=batch, attention_mask=torch.ones_like(batch)).logits)
-        return found
-
-    return logits
+    return lambda ids: run_any(model, ids, "logits")
 
 
 _LOADED: dict[tuple[str, str, str | None], LoadedTagger] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
+from srrag.core.errors import first_line
 from srrag.model.encoder import Encoder, model_path
 
 _NOT_JUDGED = -1
@@ -99,6 +100,5 @@ def load_tokenizer(encoder: Encoder) -> TextTokenizer:
         else:
             found = Tokenizer.from_pretrained(encoder.model, revision=encoder.revision or "main")
     except Exception as error:  # the library raises plain Exception
-        first = (str(error).strip().splitlines() or [repr(error)])[0]
-        raise ValueError(f"tokenizer of model {encoder.model!r}: {first}") from error
+        raise ValueError(f"tokenizer of model {encoder.model!r}: {first_line(error)}") from error
     return TextTokenizer(found, encoder.max_tokens)

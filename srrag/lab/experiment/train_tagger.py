@@ -18,10 +18,11 @@ from srrag.core.provenance import KEY, fitted_on
 from srrag.extract.find_mentions import FindByTagger
 from srrag.lab.measure.pico import Extract, token_labels
 from srrag.lab.train.checkpoint import trained_weights
-from srrag.lab.train.encoder_files import load_classifier, tokenizer_file
 from srrag.lab.train.group import RunTraining
 from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.tagger.training import base_folder, load_classifier
+from srrag.model.read_weights import TOKENIZER
 from srrag.model.tagger import FACTS, reading_json
 from srrag.reading.mentions import read_mentions
 from srrag.runner.progress import say
@@ -43,15 +44,14 @@ def write_tagger(
     beside = out.with_name(f".{out.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    model = load_classifier(settings.encoder, settings.revision)
+    model = load_classifier(settings)
     parameters = dict(model.named_parameters())
     for name, tensor in trained_weights(weights).items():
         parameters[name].data.copy_(tensor)
     model.config._name_or_path = ""
     model.save_pretrained(beside)
     (beside / "model.safetensors").chmod(0o644)  # as all files beside it; the library says 600
-    tokenizer = tokenizer_file(settings.encoder, settings.revision)
-    shutil.copyfile(tokenizer, beside / "tokenizer.json")
+    shutil.copyfile(base_folder(settings) / TOKENIZER, beside / TOKENIZER)
     fitted = {KEY: facts[KEY]} if KEY in facts else {}
     commit_json(beside / FACTS, {**reading_json(settings.reading(lean)), **fitted})
     write_card(beside, settings, facts)

@@ -13,11 +13,11 @@ from srrag.lab.experiment.train_tagger import write_tagger
 from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
 from srrag.lab.train.tagger.training import run_plain
+from srrag.model.embed import budgeted
 from srrag.model.tagger import (
     LoadedTagger,
     Pieces,
     Reading,
-    batches,
     load_tagger,
     runs_of,
     windows,
@@ -102,7 +102,7 @@ def test_windows_label_each_piece_once_and_see_enough_around_it(
 
 @given(st.lists(st.integers(1, 50), max_size=40))
 def test_batches_hold_every_row_once_longest_first(lengths: list[int]) -> None:
-    found = [some.tolist() for some in batches(lengths, 60)]
+    found = [some.tolist() for some in budgeted(lengths, 60)]
     assert sorted(row for some in found for row in some) == list(range(len(lengths)))
     assert all(sum(lengths[row] for row in some) <= 60 for some in found)
     sizes = [lengths[row] for some in found for row in some]

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from srrag.model.encoder import COLBERT, Encoder, Role
 from srrag.model.network import pooling_mode
-from srrag.model.pair_encoder import encoder_folder, load_transformer
+from srrag.model.read_weights import encoder_folder, load_transformer
 from srrag.model.tokens import load_tokenizer
 
 PASSAGE: Role = "passage"

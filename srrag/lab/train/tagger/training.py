@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,25 @@ from torch.nn import functional as F
 
 from srrag.algo.token_f1 import CLASSES, Counts, Labels, figures, token_counts
 from srrag.lab.train.checkpoint import Checkpoints
-from srrag.lab.train.encoder_files import load_classifier, tokenizer_file
 from srrag.lab.train.group import Alone, Group
 from srrag.lab.train.loop import EpochTraining
 from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.model.embed import budgeted
+from srrag.model.read_weights import TOKENIZER, encoder_folder, load_transformer
 from srrag.model.tagger import (
     Floats,
     Ints,
     Pieces,
     PieceTokenizer,
     Words,
-    batches,
     module_logits,
     piece_scores,
     words_of,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LEANS = tuple(round(0.1 * step, 1) for step in range(-15, 26))
 """Biases to try for each class's log-odds, in nats."""
@@ -109,7 +112,7 @@ def make_batches(
     found = [
         [examples[pool[i]] for i in some]
         for pool in (order[i : i + POOL_WINDOWS] for i in range(0, len(order), POOL_WINDOWS))
-        for some in batches([len(examples[i].ids) for i in pool], batch_tokens)
+        for some in budgeted([len(examples[i].ids) for i in pool], batch_tokens)
     ]
     return [found[i] for i in rng.permutation(len(found))]
 
@@ -154,6 +157,24 @@ def run_plain(plain: dict[str, Any], group: Group | None = None) -> dict[str, An
     return TaggerTraining(task, group or Alone(), training, held).run()
 
 
+def base_folder(settings: TaggerSettings) -> Path:
+    """The folder of the encoder that training begins at."""
+    return encoder_folder(settings.encoder, settings.revision, "train.encoder")
+
+
+def load_classifier(settings: TaggerSettings) -> PreTrainedModel:
+    """The encoder with a new linear map on top, to none and CLASSES, drawn by torch's seed."""
+    labels = ("none", *CLASSES)
+    return load_transformer(
+        base_folder(settings),
+        f"train.encoder={settings.encoder}",
+        "AutoModelForTokenClassification",
+        num_labels=len(labels),
+        id2label=dict(enumerate(labels)),
+        label2id={label: number for number, label in enumerate(labels)},
+    )
+
+
 class TaggerTraining(EpochTraining):
     """The state of one training on one worker."""
 
@@ -163,12 +184,10 @@ class TaggerTraining(EpochTraining):
         """Load the encoder with a new classifier, initialised from the seed."""
         self.settings = task.settings
         torch.manual_seed(task.seed)
-        self.model = load_classifier(self.settings.encoder, self.settings.revision)
+        self.model = load_classifier(self.settings)
         set_dropout(self.model, self.settings.dropout)
         torch.nn.Module.to(self.model, torch.device(task.device))
-        self.tokenizer = PieceTokenizer(
-            tokenizer_file(self.settings.encoder, self.settings.revision)
-        )
+        self.tokenizer = PieceTokenizer(base_folder(self.settings) / TOKENIZER)
         self._check_positions()
         pieces = self.tokenizer.pieces([abstract.text for abstract in training])
         self.texts = [

@@ -186,7 +186,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
 def test_what_cannot_be_trained(crowd: Path, encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has 512 positions"):
         run_plain(task(crowd, encoder, tmp_path, window=300).plain())
-    with pytest.raises(ValueError, match=r"train.encoder=.*nowhere.*: cannot be read"):
+    with pytest.raises(ValueError, match=r"train.encoder=.*nowhere: "):
         run_plain(task(crowd, tmp_path / "nowhere", tmp_path).plain())
     changed = {**task(crowd, encoder, tmp_path).plain(), "fingerprint": "0"}
     with pytest.raises(ValueError, match="has changed since the run began"):
