@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from srrag.algo.betr import GRADES, biases, query_losses
+from srrag.algo.betr import GRADES, query_losses
 from srrag.algo.intervals import bootstrap_interval
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
-from srrag.core.ids import file_sha256
 from srrag.core.provenance import KEY, fitted_on, unknown
 from srrag.lab.experiment.running import trials
 from srrag.lab.train.betr.fit import (
@@ -31,11 +28,11 @@ from srrag.lab.train.betr.fit import (
     run_plain,
     split_queries,
 )
-from srrag.lab.train.betr.pair_file import Origin, PairFile, contradictions, read_pairs
+from srrag.lab.train.betr.pair_file import Origin, PairFile, read_pairs
 from srrag.lab.train.group import Trials
 from srrag.runner.progress import say
 from srrag.runner.runner import Runner
-from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.atomic_write import commit_json
 
 
 @dataclass(frozen=True)
@@ -92,20 +89,11 @@ def write_report(
     certain: Certainty,
     settings: BetrSettings,
     facts: Mapping[str, Any],
-    split: pa.Table,
     curve: Sequence[Mapping[str, float]],
 ) -> dict[str, Any]:
-    """Write all files into `out`, betr.json last; returns the content of betr.json."""
-    draws = out / "draws.parquet"
-    commit(draws, lambda path: pq.write_table(draws_table(certain), path))
-    commit(out / "split.parquet", lambda path: pq.write_table(split, path))
-    commit(out / "table1.md", lambda path: _write(path, table_1(fit, certain)))
+    """Write curve.json, then betr.json into `out`; returns the content of betr.json."""
     commit_json(out / "curve.json", list(curve))
-    stated = {
-        **betr_json(fit, certain, settings),
-        "draws": {"file": draws.name, "sha256": file_sha256(draws)},
-        **facts,
-    }
+    stated = {**betr_json(fit, certain, settings), **facts}
     commit_json(out / "betr.json", stated, sealed=True)
     return stated
 
@@ -136,14 +124,6 @@ def betr_json(fit: Fit, certain: Certainty, settings: BetrSettings) -> dict[str,
     }
 
 
-def draws_table(certain: Certainty) -> pa.Table:
-    """The draws as columns a, u_A … u_E; all with δ ≥ 0."""
-    theta = certain.draws.theta
-    columns = {"a": np.exp(theta[:, 0])}
-    columns |= {f"u_{grade}": u for grade, u in zip(GRADES, biases(theta[:, 1:]).T, strict=True)}
-    return pa.table(columns)
-
-
 def table_1(fit: Fit, certain: Certainty) -> str:
     """Table 1 of SR-RAG as Markdown, with intervals."""
     share = f"{100 * certain.level:g} %"
@@ -159,10 +139,6 @@ def table_1(fit: Fit, certain: Certainty) -> str:
     low, high = certain.a
     lines += ["", f"a = {fit.a:.4f}, {share} interval (posterior) {low:.4f} – {high:.4f}", ""]
     return "\n".join(lines)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +200,7 @@ def fit_pairs(
         "candidates": outcome.compared,
         "command": command,
     }
-    split = _split_table(file, outcome)
-    stated = write_report(out, outcome.fit, certain, outcome.settings, facts, split, curve)
+    stated = write_report(out, outcome.fit, certain, outcome.settings, facts, curve)
     say(table_1(outcome.fit, certain))
     return _summary(outcome, stated) | {"metrics": {"validation_loss": _loss(file, outcome)}}
 
@@ -248,7 +223,6 @@ def _described(file: PairFile, settings: PairFit, command: str) -> dict[str, Any
             "sampling": _sampling(origin),
         },
         KEY: _seen(file, command),
-        "contradictory_pairs": contradictions(file.pairs),
     }
 
 
@@ -295,12 +269,6 @@ def _intervals(
     )
 
 
-def _split_table(file: PairFile, outcome: FitOutcome) -> pa.Table:
-    """Which queries were held out."""
-    parts_ = np.where(outcome.training, "training", "validation")
-    return pa.table({"query_id": file.query_ids, "part": parts_.tolist()})
-
-
 def _split_counts(outcome: FitOutcome) -> dict[str, Any]:
     """The split in figures."""
     return {
@@ -332,7 +300,6 @@ def _summary(outcome: FitOutcome, stated: dict[str, Any]) -> dict[str, Any]:
         "pairs": stated["pairs"]["pairs"],
         "queries": stated["pairs"]["queries"],
         "num_queries": stated["num_queries"],
-        "contradictory_pairs": stated["contradictory_pairs"],
         "reranker": stated["reranker"],
         "fingerprint": stated["pairs"]["fingerprint"],
     }

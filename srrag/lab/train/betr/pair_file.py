@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.algo.betr import GRADES, NUM_CELLS, NUM_GRADES, Pairs, make_pairs
+from srrag.algo.betr import GRADES, Pairs, make_pairs
 from srrag.core.ids import content_id
 from srrag.core.schema import non_null
 from srrag.storage.atomic_write import commit
@@ -92,8 +92,6 @@ def write_pairs(path: Path, pairs: pa.Table, origin: Origin) -> None:
 
 _BATCH_ROWS = 1 << 18
 _GRADES = pa.array(list(GRADES), pa.string())
-_CELLS = np.arange(NUM_CELLS)
-_MIRRORED = (_CELLS % NUM_GRADES) * NUM_GRADES + _CELLS // NUM_GRADES
 
 
 @dataclass(frozen=True)
@@ -214,21 +212,3 @@ def _origin(file: pq.ParquetFile) -> Origin | None:
         return None
     stated: dict[str, Any] = json.loads(raw[ORIGIN_KEY])
     return Origin(**stated)
-
-
-def contradictions(pairs: Pairs) -> int:
-    """Number of pairs that also occur reversed: same query, −Δs, grades exchanged.
-
-    Such pairs contradict each other; the likelihood takes both, and each weakens the other.
-    """
-    mirrored = _MIRRORED[pairs.cell]
-    turned = (pairs.delta_s < 0) | ((pairs.delta_s == 0) & (pairs.cell > mirrored))
-    both_ways = (pairs.delta_s == 0) & (pairs.cell == mirrored)
-    size = np.abs(pairs.delta_s).view(np.uint64)
-    # A 64-bit hash of (query, unordered cell, |Δs|): equal pairs have equal keys, and collisions of
-    # other pairs are negligible.
-    cell = np.where(turned, mirrored, pairs.cell).astype(np.uint64)
-    key = pairs.query.astype(np.uint64) * np.uint64(NUM_CELLS) + cell
-    key = (key * np.uint64(0x9E3779B97F4A7C15)) ^ (size * np.uint64(0xC2B2AE3D27D4EB4F))
-    ahead, behind = key[~turned & ~both_ways], key[turned & ~both_ways]
-    return int(np.isin(behind, ahead).sum())

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.algo.betr import make_pairs
 from srrag.lab.train.betr import pair_file
 from srrag.lab.train.betr.pair_file import (
     PAIRS,
     Origin,
-    contradictions,
     read_pairs,
     sample_pairs,
     write_pairs,
@@ -116,19 +114,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     empty = {name: pa.array([], "string" if name != "delta_s" else "double") for name in GOOD}
     with pytest.raises(ValueError, match="there is no pair"):
         read_pairs(written(tmp_path, empty))
-
-
-def test_contradictions_by_hand() -> None:
-    """Pairs 0 and 1 are one another turned round, 2 and 3 as well; 4 to 7 only look like it."""
-    rows = [
-        (0, 1.5, 0, 4), (0, -1.5, 4, 0),
-        (1, 0.0, 2, 3), (1, 0.0, 3, 2),
-        (2, 0.0, 1, 1), (2, 0.0, 1, 1),
-        (3, 1.5, 0, 4), (4, -1.5, 4, 0),
-    ]  # fmt: skip
-    query, delta_s, positive, negative = (np.array(column) for column in zip(*rows, strict=True))
-    assert contradictions(make_pairs(delta_s, positive, negative, query)) == 2
-    assert contradictions(simulate_pairs(TABLE_1, num_queries=500)) == 0
 
 
 GRADES = {"w1": "A", "w2": "C", "w3": "", "w4": "B"}
