@@ -69,42 +69,28 @@ def choose_and_train(
     the log-odds of its folds. Without folds, every training holds out the same questions.
     `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs.
     """
-    if num_folds:
-        return _by_folds(pairs, make, candidates, seeds, run, num_folds)
-    first = [make(settings, seeds[0], -1) for settings in candidates]
-    found = [_held(pairs, task, run.train(task)) for task in first]
-    best = int(np.argmax([one.AUROC for one in found]))
-    others = [make(candidates[best], seed, -1) for seed in seeds[1:]]
-    trained = [found[best], *(_held(pairs, task, run.train(task)) for task in others)]
-    compared = [_compared(s, [one.AUROC]) for s, one in zip(candidates, found, strict=True)]
-    return ChosenSettings(candidates[best], compared, trained)
-
-
-def _by_folds(
-    pairs: JudgedPairs,
-    make: Callable[..., FilterTask],
-    candidates: Sequence[FilterSettings],
-    seeds: Sequence[int],
-    run: Trials,
-    num_folds: int,
-) -> ChosenSettings:
-    tasks = [make(s, seeds[0], fold) for s in candidates for fold in range(num_folds)]
-    results = run.compare(tasks)
+    folds = range(num_folds) if num_folds else (-1,)
+    tasks = [make(settings, seeds[0], fold) for settings in candidates for fold in folds]
+    results = run.compare(tasks) if num_folds else [run.train(task) for task in tasks]
     found = [_held(pairs, task, one) for task, one in zip(tasks, results, strict=True)]
-    by_candidate = [found[i : i + num_folds] for i in range(0, len(found), num_folds)]
-    means = [float(np.mean([one.AUROC for one in some])) for some in by_candidate]
+    parts = [found[i : i + len(folds)] for i in range(0, len(found), len(folds))]
+    means = [float(np.mean([one.AUROC for one in some])) for some in parts]
     best = int(np.argmax(means))
-    logits = np.zeros(len(pairs))
-    for one in by_candidate[best]:
-        logits[one.held] = one.logits
-    everyone = np.ones(len(pairs), bool)
-    final = [make(candidates[best], seed, None) for seed in seeds]
-    trained = [Trained(t, run.train(t), everyone, logits, means[best]) for t in final]
+    chosen, own = candidates[best], parts[best]
+    if num_folds:
+        logits, everyone = np.zeros(len(pairs)), np.ones(len(pairs), bool)
+        for one in own:
+            logits[one.held] = one.logits
+        final = [make(chosen, seed, None) for seed in seeds]
+        trained = [Trained(t, run.train(t), everyone, logits, means[best]) for t in final]
+    else:
+        others = [make(chosen, seed, -1) for seed in seeds[1:]]
+        trained = [*own, *(_held(pairs, task, run.train(task)) for task in others)]
     compared = [
         _compared(settings, [one.AUROC for one in some])
-        for settings, some in zip(candidates, by_candidate, strict=True)
+        for settings, some in zip(candidates, parts, strict=True)
     ]
-    return ChosenSettings(candidates[best], compared, trained)
+    return ChosenSettings(chosen, compared, trained)
 
 
 def _held(pairs: JudgedPairs, task: FilterTask, result: Result) -> Trained:
