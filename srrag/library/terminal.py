@@ -12,7 +12,7 @@ from typing import Any
 from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord
 from srrag.answer.text import beside
-from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in, uncited_of
+from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
 from srrag.core.pipeline import build_version
@@ -55,7 +55,7 @@ def ask_aloud(
     """
     pipeline, at = bound.pipeline, bound.place(at)
     asked = question_table([{"query_id": content_id(question), "text": question}])
-    draft = AnswerStream(wrapped(), uncited_of(pipeline), checked_in(pipeline), _tell_finding)
+    draft = AnswerStream(wrapped(), checked_in(pipeline), _tell_finding)
     say(headed(question))
     with (
         engines_here(engines_of([pipeline]), at, exclusive=False) as engines,

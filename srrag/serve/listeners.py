@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.write.cited import Uncited
 from srrag.answer.write.streaming import STREAMED, AnswerStream
 from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
@@ -42,13 +41,12 @@ class Listeners:
         self,
         ears: Mapping[str, Hear],
         wanted: Callable[[], bool],
-        uncited: Uncited = "drop",
         deadline: float = math.inf,
         checked: bool = False,
         turns: Turns | None = None,
         caller: str = "",
     ) -> None:
-        """Bind the observers; `uncited` says how the pipeline treats sentences without citation.
+        """Bind the observers.
 
         If a later step of the pipeline has each sentence `checked`, the text comes at the end.
         `deadline` is when the last client stops waiting, on the monotonic clock. The batch works
@@ -57,7 +55,7 @@ class Listeners:
         self.ears, self.wanted, self._deadline = ears, wanted, deadline
         self._turns, self._caller = turns or Turns(), caller
         self._drafts = {
-            query_id: AnswerStream(partial(_say, hear), uncited, checked, partial(_find, hear))
+            query_id: AnswerStream(partial(_say, hear), checked, partial(_find, hear))
             for query_id, hear in ears.items()
         }
 

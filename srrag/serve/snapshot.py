@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.maxsim import maxsim
-from srrag.answer.write.streaming import checked_in, uncited_of
+from srrag.answer.write.streaming import checked_in
 from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
 from srrag.core.step import Function, Place, within
@@ -134,7 +134,6 @@ class Snapshot:
         self.standings = Standings.of(at)
         self.texts = TextScores(_encoder_of(settings), at)
         self.terms = {name: terms_of(p) for name, p in settings.pipelines.items()}
-        self._uncited = {name: uncited_of(p) for name, p in settings.pipelines.items()}
         self._checked = {name: checked_in(p) for name, p in settings.pipelines.items()}
         self._warm()
         engines.use()
@@ -150,8 +149,7 @@ class Snapshot:
         deadline = max(ticket.deadline for ticket in tickets)
         wanted = partial(_any_wanted, tickets)
         audience = Listeners(
-            ears, wanted, self._uncited[pipeline], deadline, self._checked[pipeline],
-            turns, tickets[0].caller,
+            ears, wanted, deadline, self._checked[pipeline], turns, tickets[0].caller,
         )  # fmt: skip
         try:
             with audience.present(), tallied() as usage:

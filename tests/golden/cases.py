@@ -163,7 +163,7 @@ def check_answer(fill: Fill) -> list[Prompt]:
 
 
 def select_snippets(fill: Fill) -> list[Prompt]:
-    return FindSnippets().prompts(to_answer(fill))
+    return FindSnippets(engine=HttpEngine(model="m")).prompts(to_answer(fill))
 
 
 def anchored(text: str, anchors: dict[str, list[str]]) -> pa.Table:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.answer.select.candidates import passage_of
-from srrag.answer.select.quotes import ExtractRule
 from srrag.answer.select.sentence_numbers import titles
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import REJECT, SNIPPETS
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.reading.mentions import find_mentions
 from srrag.reading.prose import plain
 from srrag.reading.quotes import find_quote
 
@@ -27,14 +24,6 @@ MAX_SNIPPETS = 3
 """Table S3: at most three windows of a chunk."""
 MAX_IN_ALL = 24
 
-PART_OF = {
-    "Population": "P", "Condition": "P",
-    "Intervention": "I", "Device": "I", "Arm": "I",
-    "Comparator": "C",
-    "Outcome": "O", "AdverseEvent": "O",
-    "Timepoint": "T",
-}  # fmt: skip
-"""The part of a question that each type of mention states."""
 Part = Literal["P", "I", "C", "O", "T"]
 
 
@@ -86,11 +75,10 @@ class FindSnippets(LLMStep):
     """Add `snippets` of `evidence`: one call for all its windows, of which the paper reads each.
 
     A snippet that its window does not hold is asked for again, and then dropped and counted in
-    `lost_snippets`. A faulty answer rejects the row. The rules take all sentences that ExtractRule
-    would quote.
+    `lost_snippets`. A faulty answer rejects the row. By rules this step is off.
     """
 
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
     writes: ClassVar[pa.Schema] = pa.schema(
@@ -104,7 +92,11 @@ class FindSnippets(LLMStep):
     auxiliary: ClassVar[bool] = True
 
     max_tokens: int = most_tokens(Snippets)
-    rule: ExtractRule = field(default_factory=lambda: ExtractRule(max_sentences=24, keep=0.25))
+
+    @property
+    def off(self) -> bool:
+        """Rules read no snippets."""
+        return isinstance(self.engine, Rules)
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence."""
@@ -126,34 +118,12 @@ class FindSnippets(LLMStep):
                 max_tokens=self.max_tokens,
             )
             for row, question in live(batch, self.reads)
-            if question["evidence"]
+            if question["evidence"] and not self.off
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Sentences that the rules would quote, with the parts whose mentions they hold."""
-        questions = dict(live(batch, self.reads))
-        quotes = [self._quotes(questions[prompt.row]) for prompt in prompts]
-        parts = iter(_stated([text for some in quotes for _, text in some]))
-        told = "shares words with the question"
-        return [
-            Snippets(
-                windows=[
-                    Snippet.model_construct(n=n, snippet=text, reason=told, parts=next(parts))
-                    for n, text in some
-                ]
-            ).model_dump_json()
-            for some in quotes
-        ]
-
-    def _quotes(self, question: Row) -> list[tuple[int, str]]:
-        """The sentences of the rules with the numbers of their passages, best first."""
-        passages = [passage_of(item) for item in question["evidence"]]
-        chosen = self.rule(question["text"], passages).choices
-        found: dict[int, list[str]] = {}
-        for n, text in [(n, each.text) for each in chosen for n in each.cites]:
-            if len(some := found.setdefault(n, [])) < MAX_SNIPPETS:
-                some.append(text)
-        return [(n, text) for n in sorted(found) for text in found[n]][:MAX_IN_ALL]
+        """Nothing is asked of the rules."""
+        return []
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """Snippets that do not stand in their passages, which alone are asked for again."""
@@ -210,11 +180,3 @@ def _first(rows: dict[tuple[int, tuple[int, int]], Row]) -> list[Row]:
     for (number, _), row in rows.items():
         kept.setdefault(number, []).append(row)
     return [row for number in sorted(kept) for row in kept[number][:MAX_SNIPPETS]]
-
-
-def _stated(texts: Sequence[str]) -> list[list[str]]:
-    """The parts of a question that each text states, by the rules of extraction."""
-    if not texts:
-        return []
-    found = find_mentions(texts, [""] * len(texts), [False] * len(texts))
-    return [sorted({PART_OF[m.type] for m in mentions if m.type in PART_OF}) for mentions in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -15,7 +15,6 @@ from srrag.reading.prose import plain
 ABSTENTION = "The evidence found does not answer this question."
 NO_EVIDENCE = "Nothing was found that bears on the question."
 NEAREST, LIMITS = "Nearest:", "Limits:"
-UNCITED_MARK = "[uncited]"
 
 MAX_SENTENCE_CHARS = 800
 """Length of a sentence of 90 words, the longest that the rules quote."""
@@ -29,7 +28,6 @@ MAX_OPTIONS = 64
 _LEAD = re.compile(r"^(?:Grade [A-E], [^:]+|Without a grade): ")
 
 Number = Annotated[int, Field(ge=0, le=999)]
-Uncited = Literal["drop", "mark"]
 
 
 class CitedSentence(Answer):
@@ -67,10 +65,10 @@ class Shown(NamedTuple):
     dropped: int
 
 
-def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> Shown:
+def show(cited: CitedAnswer, evidence_ids: Sequence[str]) -> Shown:
     """Turn citation numbers into ids of evidence; numbers without evidence are dropped.
 
-    A sentence left without a number is dropped or kept as uncited, and counted in both cases.
+    A sentence left without a number is dropped, too, and counted.
     """
     sentences: list[dict[str, Any]] = []
     invalid = dropped = 0
@@ -80,7 +78,7 @@ def show(cited: CitedAnswer, evidence_ids: Sequence[str], uncited: Uncited) -> S
             invalid += sum(not 1 <= n <= len(evidence_ids) for n in sentence.cites)
             text = plain(sentence.text)
             dropped += not numbers
-            if text and (numbers or uncited == "mark"):
+            if text and numbers:
                 ids = [evidence_ids[n - 1] for n in numbers]
                 sentences.append(sentence_row(text, ids, part=name))
     return Shown(sentences, invalid, dropped)
@@ -99,7 +97,7 @@ def answer_text(
     listed: list[str] = []
     limits: list[str] = []
     for each in sentences:
-        marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"]) or UNCITED_MARK
+        marks = "".join(f"[{numbers[name]}]" for name in each["evidence_ids"])
         told = f"{each['text']} {marks}"
         if each["part"] == "limits":
             limits.append(told)

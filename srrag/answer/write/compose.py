@@ -33,7 +33,6 @@ from srrag.answer.write.cited import (
     CitedAnswer,
     CitedSentence,
     Shown,
-    Uncited,
     answer_text,
     best_grade,
     choice_of,
@@ -149,9 +148,9 @@ class ComposeAnswer(LLMStep):
 
     The paragraphs, separated by blank lines, are the answer, the evidence by grade, and the limits.
     Citations outside the evidence block are dropped and counted in `invalid_citations`. A sentence
-    left without a citation is dropped, or kept and marked (`uncited`), and counted in
-    `dropped_sentences` in both cases. If no sentence is left, the step abstains. `snippets`
-    names the column of FindSnippets to show to the model; "" for none.
+    left without a citation is dropped, too, and counted in `dropped_sentences`. If no sentence is
+    left, the step abstains. `snippets` names the column of FindSnippets to show to the model; ""
+    for none.
     The rules quote (ExtractRule) in the same three paragraphs. A faulty answer rejects its row.
 
     `gate` names the column of JudgeAnswerable; "" for none. If the gate says that the evidence does
@@ -177,7 +176,6 @@ class ComposeAnswer(LLMStep):
     choice_schema: ClassVar[type[CitedAnswer]] = ChosenAnswer
     """The schema of an answer to a question with options."""
 
-    uncited: Uncited = "drop"
     snippets: str = ""
     gate: str = ""
     max_sentences: int = 12
@@ -194,8 +192,6 @@ class ComposeAnswer(LLMStep):
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that no answer can satisfy."""
-        if self.uncited not in ("drop", "mark"):
-            raise ValueError(f"uncited is {self.uncited!r}: it can be 'drop' or 'mark'")
         most = MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS
         if not 1 <= self.max_sentences <= most:
             raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
@@ -334,7 +330,7 @@ class ComposeAnswer(LLMStep):
     def _cited(self, evidence: list[Row], cited: CitedAnswer) -> Row:
         """Render an answer and count what was dropped."""
         ids = [item["evidence_id"] for item in evidence]
-        row = self._shown(show(cited, ids, self.uncited), cited, ids)
+        row = self._shown(show(cited, ids), cited, ids)
         if row["state"] == "not" or not isinstance(self.engine, Rules):
             return row
         named = {name for each in row["sentences"] for name in each["evidence_ids"]}

@@ -9,8 +9,7 @@ from typing import Any
 import pydantic_core
 
 from srrag.answer.select.sentence_numbers import paper_of
-from srrag.answer.write.cited import CitedAnswer, CitedSentence, Shown, Uncited, answer_text, show
-from srrag.answer.write.compose import ComposeAnswer
+from srrag.answer.write.cited import CitedAnswer, CitedSentence, Shown, answer_text, show
 from srrag.answer.write.papers_answer import (
     ChosenFromPapers,
     CitingSentence,
@@ -48,17 +47,15 @@ class AnswerStream:
     def __init__(
         self,
         write: Callable[[str], object],
-        uncited: Uncited = "drop",
         checked: bool = False,
         find: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
-        """Take the function that receives the text, and how sentences without citation are treated.
+        """Take the function that receives the text.
 
         `find` receives each finding: text, kind and the number of its paper. If a later step has
         each sentence `checked`, the text comes at the end.
         """
         self._write = write
-        self._uncited = uncited
         self._held = checked
         self._find = find
         self._asked = ("", 0)
@@ -80,7 +77,7 @@ class AnswerStream:
             for finding in findings[self._found :]:
                 self._find(finding)
             self._found = max(self._found, len(findings))
-        text = "" if self._held else text_so_far(said, given, self._uncited)
+        text = "" if self._held else text_so_far(said, given)
         if text.startswith(self._shown) and text != self._shown:
             self._write(text[len(self._shown) :])
             self._shown = text
@@ -93,12 +90,12 @@ class AnswerStream:
             self._write(INSTEAD + answer)
 
 
-def text_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> str:
+def text_so_far(text: str, num_evidence: int) -> str:
     """The text of the sentences that stand complete at the beginning of a JSON text."""
     said = _said(text)[0]
     numbers = {str(n): n for n in range(1, num_evidence + 1)}
     state = "not" if isinstance(said, dict) and said.get("state") == "not" else ""
-    return answer_text(shown_so_far(text, num_evidence, uncited).sentences, numbers, state)
+    return answer_text(shown_so_far(text, num_evidence).sentences, numbers, state)
 
 
 def findings_so_far(text: str, num_papers: int) -> list[dict[str, Any]]:
@@ -120,7 +117,7 @@ def findings_so_far(text: str, num_papers: int) -> list[dict[str, Any]]:
     return found
 
 
-def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Shown:
+def shown_so_far(text: str, num_evidence: int) -> Shown:
     """The sentences that stand complete at the beginning of a JSON text.
 
     A sentence is complete as soon as something follows it. A longer prefix of the same JSON, if it
@@ -131,7 +128,7 @@ def shown_so_far(text: str, num_evidence: int, uncited: Uncited = "drop") -> Sho
     for name, sentence in _complete(said, whole) if isinstance(said, dict) else ():
         complete[name].append(sentence)
     answer = CitedAnswer.model_construct(None, **complete)
-    return show(answer, [str(n) for n in range(1, num_evidence + 1)], uncited)
+    return show(answer, [str(n) for n in range(1, num_evidence + 1)])
 
 
 def _said(text: str) -> tuple[Any, bool]:
@@ -170,12 +167,6 @@ def _sentence(said: Any) -> CitedSentence:
     statement = CitingSentence.model_validate(said)
     papers = [number for number in map(paper_of, statement.sentences) if number]
     return CitedSentence.model_construct(None, text=statement.text, cites=papers)
-
-
-def uncited_of(pipeline: Pipeline) -> Uncited:
-    """What a pipeline does with sentences without citation."""
-    found = [step.uncited for step in pipeline.answer if isinstance(step, ComposeAnswer)]
-    return found[-1] if found else "drop"
 
 
 def checked_in(pipeline: Pipeline) -> bool:

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from srrag.answer.select.snippets import PART_OF
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.filter_dense import conclusions
@@ -30,6 +29,14 @@ _HEDGED = re.compile(
     re.IGNORECASE,
 )
 _ELEMENT_CHARS, _TITLE_CHARS = 100, 160
+_PART_OF = {
+    "Population": "P", "Condition": "P",
+    "Intervention": "I", "Device": "I", "Arm": "I",
+    "Comparator": "C",
+    "Outcome": "O", "AdverseEvent": "O",
+    "Timepoint": "T",
+}  # fmt: skip
+"""The part of a question that each type of mention states."""
 Found = dict[str, Any]
 
 
@@ -68,7 +75,7 @@ def _elements(texts: Sequence[str]) -> list[Found]:
     for text, mentions in zip(texts, typed, strict=True):
         picot = dict.fromkeys("PICOT", "")
         for mention in mentions:
-            part, words = PART_OF.get(mention.type, ""), text[mention.start : mention.end]
+            part, words = _PART_OF.get(mention.type, ""), text[mention.start : mention.end]
             words = " ".join(words.partition(";")[0].split())
             if part and not picot[part] and 2 < len(words) <= _ELEMENT_CHARS:
                 picot[part] = words

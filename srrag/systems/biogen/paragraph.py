@@ -125,7 +125,7 @@ def _sentences(paragraph: str) -> list[str]:
 CUT = " …"
 """Ends a quote that does not end its sentence."""
 UNCITED = "No sentence of the answer cites the evidence."
-_UNUSED = ("uncited", "snippets", "max_sentences", "rule")
+_UNUSED = ("snippets", "max_sentences", "rule")
 _ENDS = tuple(".!?…\"'”’)")
 
 
@@ -189,7 +189,7 @@ class ComposeParagraph(ComposeAnswer):
     `caps`: at most `citations` articles a sentence, no sentence without one, none behind the cap on
     words. `invalid_citations` counts numbers without evidence, and
     `dropped_sentences` what fell. `versions` names the column of other wordings to show, "" for
-    none. The gate and the columns are those of ComposeAnswer, of which `uncited`, `snippets`,
+    none. The gate and the columns are those of ComposeAnswer, of which `snippets`,
     `max_sentences` and `rule` have no meaning here and are refused.
 
     The rules quote one sentence of each piece of evidence in its order: a bullet or summary as it

@@ -115,13 +115,6 @@ def test_citations_outside_the_block_are_impossible() -> None:
     assert (row["invalid_citations"], row["dropped_sentences"]) == (4, 2)
 
 
-def test_uncited_sentences_can_be_marked_instead() -> None:
-    row = parsed(reply(("One.", [2]), ("Two.", [9])), ComposeAnswer(uncited="mark"))
-    assert row["answer"] == "One. [2]\n\n- Two. [uncited]"
-    assert row["sentences"][1] == sentence_row("Two.", [])
-    assert (row["invalid_citations"], row["dropped_sentences"]) == (1, 1)
-
-
 def test_without_a_cited_sentence_there_is_no_answer() -> None:
     row = parsed(reply(("Guess.", [])))
     assert (row["answer"], row["state"]) == (ABSTENTION, "not")
@@ -315,9 +308,7 @@ def test_batches_split_and_empty_and_rejected_rows() -> None:
     assert (rejected[1]["answer"], rejected[1]["reject"]["stage"]) == ("", "s")
 
 
-def test_treatment_of_uncited_sentences_must_exist() -> None:
-    with pytest.raises(ValueError, match="uncited is 'keep'"):
-        ComposeAnswer(uncited="keep")  # type: ignore[arg-type]
+def test_an_answer_has_a_sentence_and_not_too_many() -> None:
     for wrong in (0, 21):
         with pytest.raises(ValueError, match=f"max_sentences is {wrong}"):
             ComposeAnswer(max_sentences=wrong)
@@ -332,7 +323,7 @@ def test_a_year_is_shown_where_it_is_known() -> None:
 
 
 def test_a_sentence_without_words_is_none() -> None:
-    row = parsed(reply((" ", [1]), ("One.", [2]), ("", [])), ComposeAnswer(uncited="mark"))
+    row = parsed(reply((" ", [1]), ("One.", [2]), ("", [])))
     assert row["answer"] == "One. [2]"
     assert [each["text"] for each in row["sentences"]] == ["One."]
 

@@ -33,16 +33,16 @@ def said(*cites: list[int], **more: Any) -> dict[str, Any]:
     return {"answer": sentences, "evidence": [], "limits": [], "insufficient": False} | more
 
 
-@given(ANSWERS, st.sampled_from(["drop", "mark"]), st.booleans())
-def test_text_only_grows_and_ends_as_the_answer(answer: Any, uncited: Any, ascii: bool) -> None:
+@given(ANSWERS, st.booleans())
+def test_text_only_grows_and_ends_as_the_answer(answer: Any, ascii: bool) -> None:
     whole = json.dumps(answer, ensure_ascii=ascii)
     shown = ""
     for end in range(len(whole) + 1):
-        text = text_so_far(whole[:end], 12, uncited)
+        text = text_so_far(whole[:end], 12)
         assert text.startswith(shown)
         shown = text
     names = [f"e{n}" for n in range(1, 13)]
-    rows = show(CitedAnswer(**answer), names, uncited).sentences
+    rows = show(CitedAnswer(**answer), names).sentences
     assert shown == answer_text(rows, {name: n for n, name in enumerate(names, 1)}, "")
 
 
@@ -52,7 +52,6 @@ def test_a_sentence_comes_with_its_markers_or_not_at_all() -> None:
     assert text_so_far(whole[: first - 20], 2) == ""
     assert text_so_far(whole[:first], 2) == "S1. [1]"
     assert text_so_far(whole, 2) == "S1. [1]\n\n- S3. [2][1]"
-    assert text_so_far(whole, 2, "mark") == "S1. [1]\n\n- S2. [uncited]\n- S3. [2][1]"
     assert text_so_far("```json\n" + whole, 2) == "S1. [1]\n\n- S3. [2][1]"
 
 

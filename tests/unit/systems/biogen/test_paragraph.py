@@ -134,7 +134,7 @@ def test_options_are_chosen_from() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"words": 0}, {"words": 251}, {"citations": 0}, {"uncited": "mark"}, {"snippets": "snippets"}],
+    [{"words": 0}, {"words": 251}, {"citations": 0}, {"snippets": "snippets"}],
 )
 def test_settings_that_do_not_work(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"at least 1|does not use"):
