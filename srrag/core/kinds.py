@@ -62,7 +62,6 @@ MODULES: dict[str, str] = {
     "EncodeWindows": "srrag.index.encode",
     "Encoder": "srrag.model.encoder",
     "ExtractDocuments": "srrag.extract.extract_documents",
-    "ExtractRule": "srrag.answer.select.quotes",
     "FilterDense": "srrag.lab.benchmark.filter_dense",
     "FindAnchors": "srrag.expand.picot_anchors",
     "FindByRules": "srrag.extract.find_mentions",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,6 +50,8 @@ from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.reading.prose import plain
 
+MAX_SENTENCES = 12
+"""Of an answer that a model writes."""
 NUM_CORE = 2
 """Quotes in the first paragraph, of the one to three sentences that a model writes there."""
 LOW_GRADES = ("D", "E")
@@ -178,23 +180,15 @@ class ComposeAnswer(LLMStep):
 
     snippets: str = ""
     gate: str = ""
-    max_sentences: int = 12
     max_unsaid: float = 0.25
     max_tokens: int = 2048
     """Twelve sentences of 60 tokens with citations, and the same amount in reserve."""
-    rule: ExtractRule = field(default_factory=ExtractRule)
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The question, options and evidence, and the optional columns."""
         found = (self.snippets, self.gate)
         return ("text", "options", "evidence", *filter(None, found))
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for settings that no answer can satisfy."""
-        most = MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS
-        if not 1 <= self.max_sentences <= most:
-            raise ValueError(f"max_sentences is {self.max_sentences}: 1 to {most} work")
 
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions that the rules' sentence weights were fitted on; nothing for a model."""
@@ -203,7 +197,7 @@ class ComposeAnswer(LLMStep):
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""
         system = self.prompt_file.system(
-            max_sentences=self.max_sentences,
+            max_sentences=MAX_SENTENCES,
             max_answer=MAX_ANSWER,
             max_evidence=MAX_EVIDENCE,
             max_limits=MAX_LIMITS,
@@ -228,10 +222,6 @@ class ComposeAnswer(LLMStep):
             if question["evidence"] and not self._closed(question)
         ]
 
-    def _most(self) -> tuple[int, int]:
-        """The most sentences of an answer, and the most citations of one."""
-        return MAX_ANSWER + MAX_EVIDENCE + MAX_LIMITS, MAX_CITES
-
     def _closed(self, question: Row) -> bool:
         """Whether the gate says that the evidence does not answer."""
         return bool(self.gate) and not question[self.gate]["answers"]
@@ -252,7 +242,7 @@ class ComposeAnswer(LLMStep):
                 )
                 for item in question["evidence"]
             ]
-            rule = replace(self.rule, min_coverage=0.0) if self.gate else self.rule
+            rule = ExtractRule(min_coverage=0.0) if self.gate else ExtractRule()
             extract = rule(question["text"], passages)
             if self.gate:  # its note says what the evidence does not hold
                 extract = extract._replace(absent=[])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,7 +59,6 @@ class ReadAndAnswer(LLMStep):
 
     searches: bool = False
     max_tokens: int = most_tokens(SearchingAnswer)
-    rule: ExtractRule = field(default_factory=ExtractRule)
 
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions that the rules' sentence weights were fitted on; nothing for a model."""
@@ -99,7 +98,7 @@ class ReadAndAnswer(LLMStep):
 
     def _ruled(self, prompt: Prompt, question: Row) -> dict[str, Any]:
         passages = [passage_of(item) for item in question["evidence"]]
-        choices = self.rule(question["text"], passages).choices[:MOST_QUOTES]
+        choices = ExtractRule()(question["text"], passages).choices[:MOST_QUOTES]
         numbers = number_of_sentences(question["evidence"]) if choices else {}
         told: list[dict[str, Any]] = [
             {

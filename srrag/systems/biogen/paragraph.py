@@ -125,7 +125,6 @@ def _sentences(paragraph: str) -> list[str]:
 CUT = " …"
 """Ends a quote that does not end its sentence."""
 UNCITED = "No sentence of the answer cites the evidence."
-_UNUSED = ("snippets", "max_sentences", "rule")
 _ENDS = tuple(".!?…\"'”’)")
 
 
@@ -189,8 +188,8 @@ class ComposeParagraph(ComposeAnswer):
     `caps`: at most `citations` articles a sentence, no sentence without one, none behind the cap on
     words. `invalid_citations` counts numbers without evidence, and
     `dropped_sentences` what fell. `versions` names the column of other wordings to show, "" for
-    none. The gate and the columns are those of ComposeAnswer, of which `snippets`,
-    `max_sentences` and `rule` have no meaning here and are refused.
+    none. The gate and the columns are those of ComposeAnswer, of which `snippets` has no
+    meaning here and is refused.
 
     The rules quote one sentence of each piece of evidence in its order: a bullet or summary as it
     is, of a document the sentence nearest to the question by TF-IDF. Equal quotes are one sentence
@@ -217,9 +216,8 @@ class ComposeParagraph(ComposeAnswer):
         """Raise ValueError for caps that do not work, and for a setting of ComposeAnswer alone."""
         if not 1 <= self.words <= MAX_WORDS or self.citations < 1:
             raise ValueError(f"words must be 1 to {MAX_WORDS}, and citations at least 1")
-        for name in _UNUSED:
-            if getattr(self, name) != getattr(ComposeAnswer(), name):
-                raise ValueError(f"{name}: a paragraph does not use it; leave it out")
+        if self.snippets:
+            raise ValueError("snippets: a paragraph does not use it; leave it out")
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each question that has evidence and that the gate lets pass."""

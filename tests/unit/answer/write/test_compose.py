@@ -308,13 +308,6 @@ def test_batches_split_and_empty_and_rejected_rows() -> None:
     assert (rejected[1]["answer"], rejected[1]["reject"]["stage"]) == ("", "s")
 
 
-def test_an_answer_has_a_sentence_and_not_too_many() -> None:
-    for wrong in (0, 21):
-        with pytest.raises(ValueError, match=f"max_sentences is {wrong}"):
-            ComposeAnswer(max_sentences=wrong)
-    assert [ComposeAnswer(max_sentences=most).max_sentences for most in (1, 20)] == [1, 20]
-
-
 def test_a_year_is_shown_where_it_is_known() -> None:
     first, second = evidence(FINDING, OTHER)
     (prompt,) = STEP.prompts(questions((QUESTION, [first | {"year": 2005}, second | {"year": 0}])))
