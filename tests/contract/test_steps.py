@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import srrag
+from srrag.answer.gate.answerable import JudgeAnswerable
 from srrag.answer.select.evidence import SelectEvidence
 from srrag.answer.select.papers import GatherPapers
+from srrag.answer.select.snippets import FindSnippets
 from srrag.answer.support.check_answer import CheckAnswer
 from srrag.answer.write.read_and_answer import ReadAndAnswer
 from srrag.answer.write.search_again import SearchAgain
@@ -160,6 +162,7 @@ def examples(
     again = SearchAgain(search=search, papers=GatherPapers(), read=ReadAndAnswer())
     reading = (GatherPapers(), ReadAndAnswer(searches=True), again, CheckAnswer())
     add_examples(found, reading, found[SelectEvidence].table, at)
+    found[FindSnippets] = Example(FindSnippets(), found[JudgeAnswerable].table, at)
     ontology = factory.make(config["schema"], "schema")
     apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde(), WriteRationale())
     add_examples(found, apart, question_table(QUESTIONS), at)
