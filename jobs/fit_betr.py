@@ -11,7 +11,7 @@ from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.feature_sets import SetFile, fit_sets, fusing, gather, said, set_metrics
 from srrag.lab.experiment.fit_betr import SETTINGS, PairFit, candidates, fit_pairs
 from srrag.lab.experiment.gold_sets import default_out, make_pairs, uncalibrated
-from srrag.lab.experiment.running import Running
+from srrag.lab.experiment.running import Running, check_workers
 from srrag.lab.train.betr.features import FeatureSettings
 from srrag.storage.atomic_write import commit_json
 
@@ -53,8 +53,7 @@ def run_pairs(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("train.pairs=FILE or root=FOLDER is missing: the pairs, or what to rank")
     counts = {f"train.{name}": train[name] for name in ("negatives", "depth", "draws")}
     check_numbers(counts, **dict.fromkeys(counts, 1))
-    if train["workers"] and not hasattr(runner, "connect"):
-        raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
+    check_workers(train["workers"], runner)
     try:
         grid = candidates(train["objective"], train["tau"], train["sigma_a"])
         settings = PairFit(candidates=grid, **{name: train[name] for name in SETTINGS})

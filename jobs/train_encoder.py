@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers
 from srrag.lab.experiment.gold_sets import GoldSource, check_folds
-from srrag.lab.experiment.running import readable, trainer
+from srrag.lab.experiment.running import check_workers, readable, trainer
 from srrag.lab.experiment.train_encoder import TrainEncoderJob
 from srrag.lab.train.encoder.task import EncoderSettings
 from srrag.lab.train.encoder.training import run_plain
 from srrag.runner.progress import say
 
-SETTINGS = (
-    "learning_rate", "epochs", "batch", "negatives", "late", "temperature", "weight_decay",
-    "max_tokens", "checkpoint_steps",
-)  # fmt: skip
+SETTINGS = [each.name for each in fields(EncoderSettings)]
 SOURCE = ("data", "root", "build", "split", "passages")
 
 
@@ -32,8 +30,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 <= margin <= 1:
         raise UsageError(f"gate.margin={margin}: a number from 0 to 1")
     runner = factory.runner(config)
-    if train["workers"] and not hasattr(runner, "connect"):
-        raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
+    check_workers(train["workers"], runner)
     folds, held = (check_folds(train[key], f"train.{key}") for key in ("folds", "held_folds"))
     if set(folds) & set(held):
         raise UsageError(f"train.held_folds={list(held)}: train.folds has some of them")
@@ -53,8 +50,6 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         resamples=config["resamples"],
         command=config["command"],
     )
-    if train["workers"]:
-        runner.connect()  # type: ignore[attr-defined]
-    summary = training.run(trainer(run_plain, train["workers"], place.threads))
+    summary = training.run(trainer(run_plain, runner, train["workers"], place.threads))
     say(readable({"held out": summary, "gate": summary["gate"]}))
     return summary

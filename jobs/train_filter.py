@@ -21,7 +21,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Train, choose and calibrate on held-out questions, judge on the test file, write it all."""
     train = config["train"]
     base, candidates = read_base(train), read_candidates(train)
-    check(train, factory.runner(config))
+    runner = factory.runner(config)
+    check(train, runner)
     below = Path() if config["root"] is None else Path(config["root"]) / "jobs"
     out = Path(config["out"] or below / "train_filter")
     config["out"] = str(out)
@@ -38,10 +39,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         **{key: train[key] for key in ("folds", "split_seed")},
         resamples=train["resamples"],
     )
-    if train["workers"]:
-        factory.runner(config).connect()  # type: ignore[attr-defined]
     threads = factory.training_place(config).threads
-    summary = training.run(trials(run_plain, train["workers"], threads))
+    summary = training.run(trials(run_plain, runner, train["workers"], threads))
     new = summary.get("new_passages")
     said = {"all test pairs": summary} | ({"passages new to it": new} if new else {})
     say(readable(said))

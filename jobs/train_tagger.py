@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from srrag.config import factory
-from srrag.core.errors import UsageError
-from srrag.lab.experiment.running import trainer
+from srrag.lab.experiment.running import check_workers, trainer
 from srrag.lab.experiment.train_tagger import TrainTaggerJob, readable
 from srrag.lab.train.tagger.task import TaggerSettings
 from srrag.lab.train.tagger.training import run_plain
 from srrag.runner.progress import say
 
-SETTINGS = (
-    "encoder", "revision", "epochs", "learning_rate", "head_factor", "weight_decay",
-    "dropout", "frozen_layers", "batch_tokens", "window", "context", "precision",
-)  # fmt: skip
+SETTINGS = [each.name for each in fields(TaggerSettings)]
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:
@@ -24,8 +21,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     train = config["train"]
     seeds = factory.seeds(train["seeds"], "train.seeds")
     runner = factory.runner(config)
-    if train["workers"] and not hasattr(runner, "connect"):
-        raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
+    check_workers(train["workers"], runner)
     training = TrainTaggerJob(
         crowd=Path(train["crowd"]),
         expert=Path(train["expert"]) if train["expert"] else None,
@@ -38,10 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         resamples=config["resamples"],
         command=config["command"],
     )
-    if train["workers"]:
-        runner.connect()  # type: ignore[attr-defined]
-    summary = training.run(
-        trainer(run_plain, train["workers"], factory.training_place(config).threads)
-    )
+    threads = factory.training_place(config).threads
+    summary = training.run(trainer(run_plain, runner, train["workers"], threads))
     say(readable(summary["seeds"]))
     return summary

@@ -266,7 +266,8 @@ def _any_model(folder: Path, config: dict[str, Any], backend: str) -> Logits:
         )
     dtype = torch.bfloat16 if backend == "torch-bf16" else torch.float32
     kind = "AutoModelForTokenClassification"
-    return module_logits(load_transformer(folder, str(folder), kind, dtype=dtype).eval())
+    module: torch.nn.Module = load_transformer(folder, str(folder), kind, dtype=dtype)
+    return module_logits(module.eval())
 
 
 def module_logits(model: Any) -> Logits:

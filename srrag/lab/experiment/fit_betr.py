@@ -189,9 +189,7 @@ def fit_pairs(
         file = read_pairs(pairs)
     facts = _described(file, settings, command)
     tasks = [_task(settings, file, facts["num_queries"], each, out) for each in settings.candidates]
-    if settings.workers:
-        runner.connect()  # type: ignore[attr-defined]
-    outcome = choose_and_fit(file, tasks, trials(run_plain, settings.workers, 0))
+    outcome = choose_and_fit(file, tasks, trials(run_plain, runner, settings.workers, 0))
     certain = _intervals(settings, file, outcome, facts["num_queries"])
     curve = (outcome.held_out or outcome.fit).curve
     parts = {"share": settings.validation_share, "seed": settings.seed}

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.config import factory
+from srrag.core.errors import UsageError
 from srrag.core.figures import printed
 from srrag.core.pipeline import Pipeline
 from srrag.core.spec import fingerprint
@@ -63,8 +64,16 @@ def run_stages(
     return made
 
 
-def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int) -> RunTraining:
-    """Trainings in this process, or with `workers` on the Ray that this process has joined.
+def check_workers(workers: int, runner: Runner) -> None:
+    """Raise UsageError if a training has workers, and the profile no Ray."""
+    if workers and not hasattr(runner, "connect"):
+        raise UsageError(f"train.workers={workers}: workers need profile=ray")
+
+
+def trainer(
+    run_plain: Callable[..., dict[str, Any]], runner: Any, workers: int, threads: int
+) -> RunTraining:
+    """Trainings in this process, or with `workers` on the runner's Ray, which this joins.
 
     `run_plain` takes a task as plain values and the `Group` of its workers; without `threads` it
     uses no torch.
@@ -81,6 +90,8 @@ def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int
         return here
     from srrag.runner.ray.train import train_on_ray
 
+    runner.connect()
+
     def there(task: TrainingTask) -> dict[str, Any]:
         gpu = task.device != "cpu"
         return train_on_ray(
@@ -95,12 +106,14 @@ def trainer(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int
     return there
 
 
-def trials(run_plain: Callable[..., dict[str, Any]], workers: int, threads: int) -> Trials:
+def trials(
+    run_plain: Callable[..., dict[str, Any]], runner: Any, workers: int, threads: int
+) -> Trials:
     """Trainings in this process; with `workers` on Ray, what is compared as a task each.
 
     A run after a kill goes on from the checkpoints of each.
     """
-    train = trainer(run_plain, workers, threads)
+    train = trainer(run_plain, runner, workers, threads)
     if not workers:
         return Trials(lambda tasks: [train(task) for task in tasks], train)
     from srrag.runner.ray.map import over_ray

@@ -16,6 +16,7 @@ from srrag.algo.classification import best_threshold
 from srrag.config import factory
 from srrag.core.errors import UsageError, reading
 from srrag.core.provenance import KEY, fitted_on
+from srrag.lab.experiment.running import check_workers
 from srrag.lab.train.filter.choose import ChosenSettings, Trained, choose_and_train
 from srrag.lab.train.filter.judge import (
     Scored,
@@ -199,8 +200,7 @@ def check(train: dict[str, Any], runner: Runner) -> None:
         raise UsageError(f"train.validation_share={train['validation_share']} is outside 0…1")
     if train["folds"] not in range(2, 101) and train["folds"] != 0:
         raise UsageError(f"train.folds={train['folds']}: 0, or from 2 on")
-    if train["workers"] and not hasattr(runner, "connect"):
-        raise UsageError(f"train.workers={train['workers']}: workers need profile=ray")
+    check_workers(train["workers"], runner)
     if train["shard"] and not train["workers"]:
         raise UsageError("train.shard=true: weights are parted over workers; set train.workers")
     factory.seeds(train["seeds"], "train.seeds")

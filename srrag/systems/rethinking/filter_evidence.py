@@ -68,8 +68,9 @@ class FilterEvidence(Step):
         least = decision.threshold if self.threshold is None else self.threshold
 
         def run(batch: pa.Table) -> pa.Table:
-            columns = (batch[name].to_pylist() for name in (self.hits, self.probability))
-            rows = [self._parted(*row, least) for row in zip(*columns, strict=True)]
+            found, judged = (batch[name].to_pylist() for name in (self.hits, self.probability))
+            pairs = zip(found, judged, strict=True)
+            rows = [self._parted(hits, each, least) for hits, each in pairs]
             for place, item in enumerate(self.writes):
                 batch = batch.append_column(item, pa.array([row[place] for row in rows], HITS))
             return batch

@@ -200,7 +200,7 @@ def selected(
         )
         for s in settings
     ]  # fmt: skip
-    return file, tasks, choose_and_fit(file, tasks, trials(run_plain, 0, 0))
+    return file, tasks, choose_and_fit(file, tasks, trials(run_plain, None, 0, 0))
 
 
 def test_validation_chooses_the_posterior_where_grades_matter(tmp_path: Path) -> None:
