@@ -53,7 +53,7 @@ from srrag.lab.train.filter.report import write_model
 from srrag.llm.completion import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
-from srrag.model.filter import Base, Decision, Fusion
+from srrag.model.filter import Base, Decision
 from srrag.reading.vocabulary import Vocabulary
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from srrag.retrieve.branches import SearchBranches
@@ -150,7 +150,7 @@ def examples(
     found[RerankCrossEncoder] = Example(cross, found[SelectEvidence].table, at)
     filters = tmp_path_factory.mktemp("filter")
     base = Base(model=str(tiny_encoder(filters / "base")), max_tokens=48)
-    decision = Decision(fusion=Fusion(bias=1.0), threshold=0.5)
+    decision = Decision(bias=1.0, threshold=0.5)
     write_model(filters / "model", base, {}, decision, {})
     trained = str(filters / "model")
     judge = JudgeEvidence(model=trained, hits="hits")
