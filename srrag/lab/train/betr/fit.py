@@ -22,6 +22,7 @@ from srrag.algo.betr import (
     log_likelihood,
     solve_exact,
 )
+from srrag.algo.folds import held_names
 from srrag.lab.train.betr.pair_file import read_pairs
 from srrag.lab.train.group import Alone, Group, TrainingTask, check_settings
 
@@ -78,11 +79,8 @@ def split_queries(query_ids: Sequence[str], share: float, seed: int) -> npt.NDAr
 
     The split depends on the query ids and the seed, not on the order of the rows.
     """
-    order = np.array(sorted(range(len(query_ids)), key=query_ids.__getitem__), np.int64)
-    held = round(share * len(query_ids))
-    training = np.ones(len(query_ids), bool)
-    training[order[np.random.default_rng(seed).permutation(len(order))[:held]]] = False
-    return training
+    held = held_names(query_ids, share, seed)
+    return np.array([name not in held for name in query_ids], bool)
 
 
 def fit(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from srrag.algo.folds import held_names
 from srrag.core.spec import canonical
 from srrag.lab.datasets import json_lines
 
@@ -158,18 +159,11 @@ def held_out(pairs: JudgedPairs, share: float, seed: int) -> npt.NDArray[np.bool
 
     Raises ValueError if no question is left to train on.
     """
-    words = sorted({same_words(question) for question in pairs.questions})
-    count = max(1, round(share * len(words)))
-    if count >= len(words):
-        raise ValueError(f"{pairs.path}: {len(words)} questions leave none to train on")
-    order = np.random.default_rng(seed).permutation(len(words))
-    out = {words[place] for place in order[:count]}
-    return is_in(pairs.questions, out)
-
-
-def is_in(questions: Sequence[str], words: Collection[str]) -> npt.NDArray[np.bool_]:
-    """By question: whether its words are in `words`."""
-    return np.array([same_words(question) in words for question in questions], bool)
+    words = [same_words(question) for question in pairs.questions]
+    held = held_names(words, share, seed, least=1)
+    if len(held) == len(set(words)):
+        raise ValueError(f"{pairs.path}: {len(held)} questions leave none to train on")
+    return np.array([each in held for each in words], bool)
 
 
 def same_words(text: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from srrag.algo.folds import held_names
 from srrag.algo.token_f1 import CLASSES, Labels
 from srrag.lab.datasets import json_lines
 
@@ -91,17 +91,16 @@ def split(
 
     Raises ValueError if one of the two would be empty.
     """
-    order = sorted(abstracts, key=lambda abstract: abstract.abstract_id)
-    held = round(share * len(order))
-    if not 0 < held < len(order):
+    held = held_names((abstract.abstract_id for abstract in abstracts), share, seed)
+    if not 0 < len(held) < len(abstracts):
         raise ValueError(
-            f"train.validation_share={share}: of {len(order)} abstracts that holds {held} out"
+            f"train.validation_share={share}: of {len(abstracts)} abstracts that holds "
+            f"{len(held)} out"
         )
-    mixed: npt.NDArray[np.int64] = np.random.default_rng(seed).permutation(len(order))
-    chosen = set(mixed[:held].tolist())
+    order = sorted(abstracts, key=lambda abstract: abstract.abstract_id)
     return (
-        [abstract for place, abstract in enumerate(order) if place not in chosen],
-        [abstract for place, abstract in enumerate(order) if place in chosen],
+        [abstract for abstract in order if abstract.abstract_id not in held],
+        [abstract for abstract in order if abstract.abstract_id in held],
     )
 
 
