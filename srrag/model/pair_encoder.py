@@ -30,7 +30,7 @@ from srrag.model.pair_model import (
     Example,
     padded,
 )
-from srrag.model.read_weights import CONFIG, TOKENIZER, encoder_folder, load_transformer
+from srrag.model.read_weights import CONFIG, TOKENIZER, encoder_folder, load_trainable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,14 +82,7 @@ class PairEncoder:
         """Load an encoder of transformers, in float32; ValueError if it cannot be read."""
         self.folder = encoder_folder(model, revision)
         self.tokenizer = PairTokenizer(self.folder / TOKENIZER, max_tokens)
-        encoder = load_transformer(self.folder, f"train.model={model}")
-        positions = getattr(encoder.config, "max_position_embeddings", max_tokens)
-        if max_tokens > positions:
-            raise ValueError(f"train.max_tokens={max_tokens}: {model} has {positions} positions")
-        # Every token is of one segment, as for single texts; and few pairs teach no new words.
-        encoder.get_input_embeddings().requires_grad_(False)
-        if isinstance(pooler := getattr(encoder, "pooler", None), nn.Module):
-            pooler.requires_grad_(False)  # nothing asks it
+        encoder = load_trainable(self.folder, model, "train.model", max_tokens)
         self.module: nn.Module = _WithHead(encoder).to(device)
         self.device = device
 

@@ -106,3 +106,19 @@ def load_transformer(
     finally:
         reports.set_verbosity(level)
     return found
+
+
+def load_trainable(folder: Path, model: str, key: str, max_tokens: int) -> PreTrainedModel:
+    """An encoder to train, in float32, but for its words' own vectors and its pooler.
+
+    So few questions teach no new words, and nothing asks the pooler. Raises ValueError that names
+    the setting, `key` that of the model.
+    """
+    encoder = load_transformer(folder, f"{key}={model}")
+    positions = getattr(encoder.config, "max_position_embeddings", max_tokens)
+    if max_tokens > positions:
+        raise ValueError(f"train.max_tokens={max_tokens}: {model} has {positions} positions")
+    encoder.get_input_embeddings().requires_grad_(False)
+    if isinstance(pooler := getattr(encoder, "pooler", None), torch.nn.Module):
+        pooler.requires_grad_(False)
+    return encoder

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from srrag.model.encoder import COLBERT, Encoder, Role
 from srrag.model.network import pooling_mode
-from srrag.model.read_weights import encoder_folder, load_transformer
+from srrag.model.read_weights import encoder_folder, load_trainable
 from srrag.model.tokens import load_tokenizer
 
 PASSAGE: Role = "passage"
@@ -40,16 +40,7 @@ class Towers:
         self.pooling = trained_pooling(base, self.folders[PASSAGE])
         self.module = nn.ModuleDict()
         for role, folder in self.folders.items():
-            model = load_transformer(folder, f"embedder.model={base.model}")
-            positions = getattr(model.config, "max_position_embeddings", max_tokens)
-            if max_tokens > positions:
-                raise ValueError(
-                    f"train.max_tokens={max_tokens}: {base.model} has {positions} positions"
-                )
-            # So few questions teach no new words, and nothing uses the pooler.
-            model.get_input_embeddings().requires_grad_(False)
-            if isinstance(pooler := getattr(model, "pooler", None), nn.Module):
-                pooler.requires_grad_(False)
+            model = load_trainable(folder, base.model, "embedder.model", max_tokens)
             self.module[role] = model
             self.dim = int(model.config.hidden_size)
         self.module.to(device).eval()  # no dropout: one result on any number of workers
