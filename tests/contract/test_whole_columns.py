@@ -23,7 +23,7 @@ OF_AN_ANSWER = {
     "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "systems/rasrag/search_tree.py": 1,
     "core/hits.py": 1, "core/pipeline.py": 1,
     "lab/experiment/controls.py": 1,
-    "systems/rethinking/filter_evidence.py": 1, "rerank/fuse_features.py": 1,
+    "rerank/fuse_features.py": 1,
     "serve/graph_walk.py": 1,
     "serve/ray/step_worker.py": 1, "serve/remote_steps.py": 2,
 }  # fmt: skip
