@@ -22,6 +22,7 @@ JOBS = {
     "report": "results as one page that works offline",
     "review": "expert review sheets, and figures from filled ones",
     "make_benchmark": "questions, gold windows and answers from a build",
+    "organize": "communities of a graph that another tool made",
     "fit_betr": "learn how much score and evidence grade weigh",
     "fit_abstain": "learn when the evidence does not answer",
     "fit_thresholds": "learn the thresholds of a textbook's tree search",
@@ -46,7 +47,7 @@ GROUPS = {
     "measure": ("evaluate", "sweep", "report", "review", "make_benchmark"),
     "train": ("fit_betr", "fit_abstain", "fit_thresholds", "train_encoder", "train_tagger",
               "train_filter"),
-    "keep": ("verify", "forget", "export", "doctor"),
+    "keep": ("verify", "forget", "export", "organize", "doctor"),
 }  # fmt: skip
 """The jobs by what they are for."""
 OF_LAB = ("matplotlib", "openpyxl")

@@ -29,14 +29,13 @@ from unittest import mock
 
 import faiss
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.metrics import adjusted_rand_score
 
 from srrag.algo import communities as algorithm
 from srrag.algo.communities import EvidenceGraph, detect
-from srrag.core.schema import EDGES, ENTITIES
 from srrag.graph.communities import read_nodes
+from srrag.graph.foreign import read_graph
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.graph.nodes import Nodes
 from srrag.model.embed import load
@@ -90,24 +89,6 @@ def rows(arguments: argparse.Namespace) -> Iterator[Row]:
         print(f"topics of {size}, seed {seed}", file=sys.stderr, flush=True)
 
 
-def write_graph(graph: Row, folder: Path) -> None:
-    """Write {"nodes": [{"id", "name", …}], "edges": [[id, relation, id], …]} as tables."""
-    kinds = {each["id"]: each.get("label", "") for each in graph["nodes"]}
-    nodes = [
-        {"entity_id": each["id"], "name": each["name"], "mentions": [],
-         "type": each.get("schema_type") or kinds[each["id"]]}
-        for each in graph["nodes"]
-    ]  # fmt: skip
-    edges = [
-        {"edge_id": str(number), "head_id": head, "relation": relation, "tail_id": tail,
-         "kind": "attribute" if kinds[tail] == "attribute" else "relation",
-         "confidence": 1.0, "mentions": []}
-        for number, (head, relation, tail) in enumerate(graph["edges"])
-    ]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(nodes, schema=ENTITIES), folder / "entities.parquet")
-    pq.write_table(pa.Table.from_pylist(edges, schema=EDGES), folder / "edges.parquet")
-
-
 def planted(
     generator: Path, n: int, seed: int, design: Row, known: dict[str, np.ndarray]
 ) -> tuple[EvidenceGraph, np.ndarray]:
@@ -120,10 +101,10 @@ def planted(
         path = folder / "graph.json"
         command = [sys.executable, str(generator), *options, "--out", str(path)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        graph = json.loads(path.read_text())
-        write_graph(graph, folder)
+        for table, name in zip(read_graph(path), ("entities", "edges"), strict=True):
+            pq.write_table(table, folder / f"{name}.parquet")
         nodes = Nodes.read(folder)
-        topic = {node["id"]: node["topic"] for node in graph["nodes"]}
+        topic = {node["id"]: node["topic"] for node in json.loads(path.read_text())["nodes"]}
     names: list[str] = nodes.names.to_pylist()
     new = sorted(set(names) - known.keys())
     known.update(zip(new, load(Encoder()).encode(new).astype(np.float16), strict=True))

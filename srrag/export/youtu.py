@@ -33,7 +33,7 @@ def write_triples(graph: Graph, path: Path) -> dict[str, int]:
 
 
 def write_nodes_and_edges(graph: Graph, texts: Texts, path: Path) -> dict[str, int]:
-    """Write {nodes, edges, chunks}, the chunks being the windows of the evidence.
+    """Write {nodes, edges, chunks}: the shape that `srrag organize graph.path=` reads.
 
     Nodes have id, name, label (entity, level 2, or attribute, level 1), schema_type and the chunk
     that mentions them first; an edge is [id, relation, id].

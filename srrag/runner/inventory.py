@@ -21,6 +21,7 @@ _KNOWN = re.compile(
     r"(srrag|forgotten(\.copy)?|forgetting)\.json|\.lock(\.json)?"
     r"|completions/((part|faults)-[^/]+\.parquet|part-[^/]+\.json|journal-[^/]+\.jsonl"
     r"|\.lock)"
+    r"|organize/.+"
 )
 """Files outside the folders of stages, builds and jobs, by their paths below the root."""
 

@@ -39,6 +39,7 @@ NEEDED = {
     "sweep": ["root=R", "bench.path=P"],
     "report": ["results=R"],
     "review": ["out=O"],
+    "organize": ["graph.path=G", "root=R"],
     "make_benchmark": ["root=R"],
     "fit_betr": ["root=R"],
     "fit_abstain": ["root=R", "bench.path=P", "train.texts=T"],

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.harness import forked, made_base
-from tests.crash.roots import build
+from tests.crash.roots import build, run_organize
 from tests.crash.scan import state
 
 DAMAGES = ("bit", "cut", "zero", "gone")
@@ -63,6 +63,7 @@ KINDS = {
     r"jobs/[^.].*/(betr|features|answerable|thresholds)\.json": "fitted file",
     r"jobs/[^.].*/model/.+": "trained model",
     r"jobs/[^.].*/(rows\.json|(questions|gold)\.parquet|(answers|judgements)/.+)": "results",
+    r"organize/.+": "file of organize",
     r"jobs/[^.][^/]*(/.+)?": "output",
 }
 """The kind of a file by its path below the root; the first match counts."""
@@ -148,6 +149,7 @@ def _look(folder: Path, out: Path) -> None:
     found["repair"] = _said(lambda: build(root, papers, repair=True))
     found["after repair"] = _problems(root)
     found["benchmark"] = _said(Store(root / "jobs" / "benchmark").check)
+    found["organize"] = _said(lambda: run_organize(folder))
     found["state"] = _state(root)
     out.write_text(json.dumps(found), "utf-8")
 
@@ -200,6 +202,7 @@ def _fill(folder: Path) -> None:
     bench.create()
     asked = root / "stages" / "questions" / "f"
     shutil.copytree(asked, bench.root / "stages" / "questions" / "f")
+    run_organize(folder)
     _write_outputs(root / "jobs")
     chunks = Store(root).read_pointer("default")["stages"]["vectors"]["fingerprint"]
     note = root / "stages" / "vectors" / chunks / ".attempt-0123.json"

@@ -211,12 +211,26 @@ def run_log(folder: Path) -> None:
     recover(folder / "root" / "completions", settle_s=0, max_parts=2)
 
 
+def run_organize(folder: Path) -> None:
+    """The communities of a graph of another tool, and of a larger one in their place."""
+    import jobs.organize
+    from srrag.config.compose import configure
+
+    for count in (2, 3):
+        nodes = [{"id": name, "name": name, "label": "entity"} for name in TREATMENTS[:count]]
+        graph = {"nodes": nodes, "edges": [[TREATMENTS[0], "helps as", TREATMENTS[1]]]}
+        (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
+        given = [f"graph.path={folder / 'graph.json'}", f"root={folder / 'root'}"]
+        jobs.organize.run(configure("organize", given))
+
+
 COMMANDS = {
     "forget": run_forget,
     "anew": run_forget_anew,
     "prune": run_prune,
     "build": run_build,
     "log": run_log,
+    "organize": run_organize,
 }
 
 

@@ -13,7 +13,7 @@ from tests.crash.test_kills import harness
 
 _LOSSES = ("bit", "cut", "zero", "gone")
 _ASKED_AGAIN = ("stages/questions", "stages/answers-", "forgotten.copy.json")
-_NOT_OURS = ("output", "attempt note")
+_NOT_OURS = ("output", "attempt note", "file of organize")
 _BY_ITS_COMMAND = ("fitted file", "trained model", "results")
 """Named by `verify` until the command that wrote them has made them again."""
 HARMLESS = {(kind, damage) for kind in _NOT_OURS for damage in _LOSSES}
@@ -60,6 +60,8 @@ def test_every_damage_is_found_and_mended(tmp_path: Path) -> None:
             found = case["verify"] or case["build"] or case["benchmark"]
             if not found and (kind, damage) not in HARMLESS | may_go:
                 amiss.append((kind, damage, "not found"))
+            if case["organize"]:
+                amiss.append((kind, damage, f"organize: {case['organize']}"))
             anew = (kind, damage) == ("pointer", "gone")  # built from nothing before the repair
             unequal = [name for name in case["unequal"] if not name.startswith(_ASKED_AGAIN)]
             left = case["after repair"] != (case["verify"] if kind in _BY_ITS_COMMAND else [])

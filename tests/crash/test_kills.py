@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-COMMANDS = ("log", "prune", "build", "forget", "anew")
-SOME = {"log": 13, "prune": 55, "forget": 160, "anew": 220}
+COMMANDS = ("log", "prune", "build", "forget", "anew", "organize")
+SOME = {"log": 13, "prune": 55, "forget": 160, "anew": 220, "organize": 5}
 """Of so many places one is tried."""
 
 

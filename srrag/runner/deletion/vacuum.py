@@ -134,7 +134,7 @@ def drop_notes(store: Store, plan: Plan, parts: Collection[str]) -> None:
 
 def _unfinished(root: Path) -> Iterator[Path]:
     stages = ("stages/*/.*", "stages/*/*/.part-*", "stages/*/*/.manifest*", "stages/*/*/.*.tmp")
-    for pattern in (*stages, "builds/.*"):
+    for pattern in (*stages, "builds/.*", ".organize.*", "organize/.*"):
         yield from root.glob(pattern)
     for name in ("forgotten", "forgotten.copy", "forgetting", "srrag"):
         yield from root.glob(f".{name}.json.*")

@@ -114,6 +114,7 @@ ARGV = ["root=/r", "question=it's so"]
         ["build", "root=[a]"],
         ["evaluate", "root=x", "bench.path=[a,b]"],
         ["evaluate", "root=x", "bench.path={a: 1}"],
+        ["organize", "root=x", "graph.path=[a]"],
     ],
 )
 def test_a_path_is_one_path(argv: list[str]) -> None:
@@ -178,7 +179,7 @@ def test_help_names_every_key_and_group(capfd: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [("review", []), ("sweep", ["pipeline", "sweep"])],
+    [("review", []), ("organize", ["embedder", "profile"]), ("sweep", ["pipeline", "sweep"])],
 )
 def test_help_names_the_groups_of_the_job_alone(name: str, groups: list[str]) -> None:
     shown = describe(name).partition("Groups (group=choice):")[2]

@@ -70,6 +70,7 @@ CASES = [
     ("make_benchmark root={R} decisions={F}/decided.jsonl", "decided.jsonl:2:"),
     ("make_benchmark root={R} decisions={F}/bytes.jsonl", "bytes.jsonl:2:"),
     ("make_benchmark root={R} rebuild={F}/json.jsonl", "json.jsonl:1:"),
+    ("organize root={F}/new graph.path={F}/sheet.json", "sheet.json: not valid JSON"),
     ("train_filter train.pairs={F}/json.jsonl train.test={F}/json.jsonl", "json.jsonl:1:"),
 ]  # fmt: skip
 
@@ -79,7 +80,8 @@ def test_a_file_that_cannot_be_taken_is_wrong_usage(
     command: str, place: str, folder: Path, sample_root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     argv = command.format(F=folder, R=sample_root).split()
-    assert main([*argv, f"out={folder}/out"]) == 2
+    own = [] if argv[0] == "organize" else [f"out={folder}/out"]
+    assert main([*argv, *own]) == 2
     captured = capfd.readouterr()
     assert captured.out == ""
     (line,) = [each for each in captured.err.splitlines() if "error" in each]

@@ -103,13 +103,13 @@ def test_folders_without_a_file_go_but_those_of_questions(tmp_path: Path) -> Non
 LEFT = (
     "stages/entities/.f.0123/.spill-x/a.arrow", "stages/triples/f/.part-q.parquet.01",
     "stages/triples/f/.manifest.json.01", "stages/triples/f/.attempt-a.json.01.tmp",
-    "builds/.default.json.01", ".forgotten.json.01",
+    "builds/.default.json.01", ".organize.01", "organize/.x.01", ".forgotten.json.01",
     ".forgotten.copy.json.01", ".forgetting.json.01", ".srrag.json.01", "jobs/.trash-0/x",
     "stages/.trash-1/x", ".trash-2/x", "completions/.trash-3/x",
 )  # fmt: skip
 STAYS = (
     "stages/triples/f/part-q.parquet", "stages/triples/f/manifest.json", "builds/default.json",
-    "stages/triples/f/.attempt-a.json", "forgotten.json", "srrag.json", "jobs/x/.y",
+    "stages/triples/f/.attempt-a.json", "organize/x", "forgotten.json", "srrag.json", "jobs/x/.y",
 )  # fmt: skip
 
 
