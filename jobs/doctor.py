@@ -11,6 +11,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.config.words import choices_file, read_choices
 from srrag.engine.examine import engine_checks
+from srrag.library.prices import prices
 from srrag.runner import doctor
 from srrag.runner.progress import say
 from srrag.runner.ray.data import RayDataRunner
@@ -33,7 +34,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     probes["arithmetic"] = lambda: arithmetic(Store(config["root"]).root)
     probes |= cluster_probes(config)
     checks = [{"check": name, **doctor.outcome(probe)} for name, probe in probes.items()]
-    checks += engine_checks(factory.make(config["engine"], "engine"))
+    checks += engine_checks(factory.make(config["engine"], "engine")) + prices(config)
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
     extras, chosen = doctor.extras(), read_choices(choices_file(config["root"]))

@@ -5,6 +5,8 @@ Model Context Protocol, https://modelcontextprotocol.io, by the official package
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import srrag
 from srrag.core.errors import SrragError, UsageError
 from srrag.library.root import Root
+from srrag.retrieve.questions import HALF
 from srrag.runner.pipeline_run import DEFAULT
 
 if TYPE_CHECKING:
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
 
 MOST = 50
 """Largest number of passages in one call."""
+
+_ESCAPES = re.compile(
+    rb"\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>\\ud[89a-f][0-9a-f]{2})",
+    re.IGNORECASE,
+)
+"""Escapes of JSON that matter: a backslash, a surrogate pair, half of one."""
 
 INSTRUCTIONS = """Graded medical evidence from papers that the user has chosen. Call
 search_evidence for passages, or answer_question for an answer whose every sentence is cited.
@@ -66,6 +75,27 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
         return {"build": made.build, "documents": made.documents, "rejected": made.rejected}
 
     return server
+
+
+def mend_input() -> None:
+    """Put HALF for half of a surrogate pair in what comes by stdin, so that a question says so.
+
+    The package drops a line with one, and its caller would wait for ever.
+    """
+    given, (read, write) = os.dup(0), os.pipe()
+    os.dup2(read, 0)
+    os.close(read)
+
+    def pump() -> None:
+        with os.fdopen(given, "rb") as source, os.fdopen(write, "wb", buffering=0) as target:
+            for line in source:
+                target.write(_ESCAPES.sub(_mended, line))
+
+    threading.Thread(target=pump, name="stdin", daemon=True).start()
+
+
+def _mended(found: re.Match[bytes]) -> bytes:
+    return HALF.encode() if found["half"] else found[0]
 
 
 @contextmanager

@@ -53,7 +53,9 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
-_BROKEN = re.compile("[\ud800-\udfff]")
+HALF = "\ufdd0"
+"""Stands for half of a surrogate pair where none can pass; Unicode has no character there."""
+_BROKEN = re.compile(f"[\ud800-\udfff{HALF}]")
 
 
 def question_fault(text: object, options: bool = False) -> tuple[str, str] | None:

@@ -115,13 +115,6 @@ class Estimate:
         if other.hours is not None:
             self.hours = (self.hours or 0.0) + other.hours
 
-    def scaled(self, times: float) -> Estimate:
-        """Return the estimate of so many times as much."""
-        names = ("prompts", "cached", "calls", "tokens_in", "tokens_out")
-        hours = None if self.hours is None else self.hours * times
-        counts = {name: round(getattr(self, name) * times) for name in names}
-        return replace(self, **counts, usd=self.usd * times, hours=hours)
-
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate as a JSON object."""
         hours = None if self.hours is None else round(self.hours, 4)
@@ -273,21 +266,15 @@ def _leading_to_calls(plan: Plan) -> list[Stage]:
 
 
 def figures_of(
-    clients: Mapping[str, Mapping[Engine, CountingClient]], documents: int, times: float = 1.0
+    clients: Mapping[str, Mapping[Engine, CountingClient]], documents: int
 ) -> dict[str, Any]:
-    """Return prompts, calls, tokens, dollars and hours, by stage and in total.
-
-    `times` scales what was counted of a sample of the documents.
-    """
+    """Return prompts, calls, tokens, dollars and hours, by stage and in total."""
     total, by_stage = Estimate(), {}
     for name, asked in clients.items():
-        stage = Estimate()
-        for client in asked.values():
-            stage.add(client.found.scaled(times))
-        total.add(stage)
-        names = ", ".join(dict.fromkeys(engine.name for engine in asked))
-        by_stage[name] = {"engine": names, **stage.as_dict()}
-    per_document = (total.tokens_in + total.tokens_out) / max(1, documents * times)
+        for engine, client in asked.items():
+            total.add(client.found)
+            by_stage[name] = {"engine": engine.name, **client.found.as_dict()}
+    per_document = (total.tokens_in + total.tokens_out) / max(1, documents)
     return {
         "estimate": True,
         "documents": documents,

@@ -26,7 +26,7 @@ ALLOWED = {
     "config": {"config", "runner", "corpus", "index", "engine", *CORE},
     **{name: {name, "model", "reading", *CORE} for name in DOMAIN},
     "serve": {"serve", *ROOMS, *CORE},
-    "library": {"library", *ROOMS, *CORE},
+    "library": {"library", *ROOMS, *CORE, "lab.experiment"},  # what doctor estimates
     **{name: {*LAB, *ROOMS, *CORE} for name in LAB},
     **{
         f"systems.{name}": {f"systems.{name}", *LAB, *ROOMS, *CORE}

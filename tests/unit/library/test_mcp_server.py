@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,3 +52,43 @@ def test_an_assistant_searches_and_cites_from_a_root(sample_root: Path) -> None:
     assert content(told["answer"])["sentences"] == json.loads(json.dumps(answer["sentences"]))
     assert content(told["status"])["documents"] > 20
     assert told["wrong"].is_error and "k=0" in told["wrong"].content[0].text
+
+
+HALVES = {
+    2: "knee \\ud800 pain",
+    3: "knee \\udc00\\ud83d pain",
+    4: "knee \\\\ud800 \\ud83e\\uddb5 pain",
+}
+
+
+def test_a_question_with_half_a_character_is_answered_by_what_is_wrong(sample_root: Path) -> None:
+    command = [sys.executable, "-m", "srrag", "mcp", f"root={sample_root}", "pipeline=bm25"]
+    hello = {
+        "protocolVersion": "2025-03-26", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }  # fmt: skip
+    lines = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})]
+    lines += [json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})]
+    lines += [
+        f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {{"name": '
+        f'"search_evidence", "arguments": {{"question": "{text}", "k": 1}}}}}}'
+        for number, text in HALVES.items()
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, env=environment
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write("\n".join([*lines, ""]).encode())
+        server.stdin.flush()
+        replies = {
+            told["id"]: told for told in (json.loads(server.stdout.readline()) for _ in "1234")
+        }
+        server.stdin.close()
+    for number in (2, 3):
+        (said,) = replies[number]["result"]["content"]
+        assert replies[number]["result"]["isError"]
+        assert "question: the question holds half of a character" in said["text"]
+    assert json.loads(replies[4]["result"]["content"][0]["text"])["question"].startswith(
+        "knee \\ud800"
+    )
