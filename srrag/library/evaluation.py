@@ -71,13 +71,11 @@ def evaluation_of(said: Mapping[str, Any]) -> Evaluation:
     """Make the typed result of what `srrag evaluate` prints."""
     system, baseline = str(said.get("system", "")), str(said.get("baseline", ""))
     named = {
-        "metrics": system,
-        "baseline_metrics": baseline,
-        "difference": f"{system} − {baseline}",
+        system: said.get("metrics"),
+        baseline: said.get("rows", {}).get(baseline, {}).get("metrics"),
+        f"{system} − {baseline}": said.get("difference"),
     }
-    measured = (
-        found for key, name in named.items() for found in _measured(name, said.get(key) or {})
-    )
+    measured = (found for name, each in named.items() for found in _measured(name, each or {}))
     return Evaluation(system=system, baseline=baseline, measured=tuple(measured), json=said)
 
 
