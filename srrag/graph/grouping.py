@@ -1,4 +1,8 @@
-"""Group mentions into the rows of the graph, the same ones for mentions in any order."""
+"""Group mentions into the rows of the graph, and ungroup them.
+
+Grouping is commutative and associative: group(a + b) == group(ungroup(group(a)) + b), row for row.
+So mentions can come in any order and batches, and an update only touches the rows that change.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,19 @@ def group_links(links: pa.Table) -> pa.Table:
         _mentions(rows, starts, EDGES),
     ]
     return pa.table(columns, schema=EDGES)
+
+
+def ungroup(table: pa.Table, flat: pa.Schema) -> pa.Table:
+    """Invert the grouping: one row for each mention, with the columns of ENDS or LINKS."""
+    mentions = table["mentions"].combine_chunks()
+    rows = pc.list_parent_indices(mentions)
+    inner = mentions.flatten()
+    own = {field.name for field in inner.type}
+    columns = [
+        pc.struct_field(inner, name) if name in own else table[name].combine_chunks().take(rows)
+        for name in flat.names
+    ]
+    return pa.table(columns, schema=flat)
 
 
 def _sorted(rows: pa.Table, key: str, own: str) -> tuple[pa.Table, pa.Array]:

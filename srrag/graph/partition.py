@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.core.schema import EDGES, ENTITIES
+from srrag.core.schema import EDGES, ENTITIES, non_null
 from srrag.core.step import ParallelMap
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.graph.grouping import group_ends, group_links
@@ -34,6 +34,8 @@ _SPILL_FACTS = 1 << 17
 _GROUP_ROWS = 1 << 16
 _ID_DIGITS = 4
 _ID_BITS = 16
+
+SOURCES = non_null(("part", pa.string()), ("doc_id", pa.string()), ("facts", pa.int64()))
 
 
 @dataclass(frozen=True)
@@ -62,32 +64,50 @@ def on_threads(threads: int) -> ParallelMap:
     return spread
 
 
-def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> int:
+def spill(lane: tuple[int, Sequence[Path]], folder: Path, buckets: int) -> pa.Table:
     """Assign ids to the live facts of a worker's parts, and write the mentions by bucket.
 
     Each file holds the mentions of some facts, one record batch a bucket. Returns the number of
-    facts. The lane's number distinguishes the files of workers.
+    facts of each part and document (SOURCES). The lane's number distinguishes the files of workers.
     """
     lane_number, paths = lane
-    written = 0
-    for number, facts in enumerate(_read(paths)):
-        written += len(facts)
+    sources = [SOURCES.empty_table()]
+    for number, facts in enumerate(_read(paths, sources)):
         for (name, side), rows in zip(SIDES.items(), key_facts(facts), strict=True):
             path = folder / f"{name}-{lane_number}-{number}.arrow"
             commit(path, partial(_write, side.flat, list(split(rows, side.key, buckets))))
-    return written
+    return pa.concat_tables(sources)
 
 
-def _read(paths: Sequence[Path]) -> Iterator[pa.Table]:
+def read_facts(paths: Sequence[Path]) -> tuple[dict[str, pa.Table], pa.Table]:
+    """Assign ids to the live facts of a few parts; returns the mentions by table, and SOURCES."""
+    sources = [SOURCES.empty_table()]
+    keyed = [key_facts(facts) for facts in _read(paths, sources)]
+    mentions = {
+        name: pa.concat_tables([side.flat.empty_table(), *(sides[at] for sides in keyed)])
+        for at, (name, side) in enumerate(SIDES.items())
+    }
+    return mentions, pa.concat_tables(sources)
+
+
+def _read(paths: Sequence[Path], sources: list[pa.Table]) -> Iterator[pa.Table]:
     """Yield the live facts of whole parts, about _SPILL_FACTS at a time."""
     held: list[pa.Table] = []
-    for facts in read_live(paths, FACT_COLUMNS):
+    for path, facts in zip(paths, read_live(paths, FACT_COLUMNS), strict=True):
+        sources.append(_source(path.name, facts))
         held.append(facts)
         if sum(map(len, held)) >= _SPILL_FACTS:
             yield pa.concat_tables(held)
             held = []
     if held:
         yield pa.concat_tables(held)
+
+
+def _source(part: str, facts: pa.Table) -> pa.Table:
+    counts = pc.value_counts(facts["doc_id"].combine_chunks())
+    documents, facts_of = counts.field("values"), counts.field("counts")
+    parts = pa.repeat(pa.scalar(part, pa.string()), len(counts))
+    return pa.table([parts, documents, facts_of], schema=SOURCES)
 
 
 def split(rows: pa.Table, key: str, buckets: int) -> Iterator[pa.RecordBatch]:
@@ -132,8 +152,8 @@ def _opened(path: Path) -> pa.ipc.RecordBatchFileReader:
 
 def merge_parts(
     paths: Sequence[Path], out: Path, *, bucket_facts: int, workers: int, spread: ParallelMap
-) -> tuple[int, dict[str, int]]:
-    """Write each table of the graph from all parts; returns the numbers of facts and of rows.
+) -> tuple[pa.Table, dict[str, int]]:
+    """Write each table of the graph from all parts; returns SOURCES and the numbers of rows.
 
     A bucket of about `bucket_facts` facts bounds each worker's memory; time is linear.
     """
@@ -142,14 +162,14 @@ def merge_parts(
     lanes = [paths[lane::workers] for lane in range(workers)]
     with tempfile.TemporaryDirectory(dir=out, prefix=".spill-") as scratch:
         folder = Path(scratch)
-        written = spread(partial(spill, folder=folder, buckets=buckets), list(enumerate(lanes)))
+        sources = spread(partial(spill, folder=folder, buckets=buckets), list(enumerate(lanes)))
         work = [(name, bucket) for name in SIDES for bucket in range(buckets)]
         grouped = dict(zip(work, spread(partial(group_bucket, folder=folder), work), strict=True))
         rows = {}
         for name in SIDES:
             tables = (_opened(grouped[name, bucket]).read_all() for bucket in range(buckets))
             rows[name] = write_rows(out / f"{name}.parquet", tables, name)
-    return sum(written), rows
+    return pa.concat_tables(sources), rows
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

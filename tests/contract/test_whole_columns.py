@@ -30,10 +30,11 @@ OF_AN_ANSWER = {
 OF_A_LOG = {"engine/log/parts.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
-    "graph/grouping.py": 1,
-    "graph/partition.py": 4,
+    "graph/grouping.py": 3,
+    "graph/entities.py": 3,
+    "graph/partition.py": 5,
 }
-"""Facts are merged bucket by bucket."""
+"""Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
 WHOLE_GRAPH = {
     "graph/communities.py": 2, "graph/nodes.py": 6,
     "graph/tree_graph.py": 10, "index/graph.py": 9,

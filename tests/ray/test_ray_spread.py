@@ -39,7 +39,7 @@ def test_a_merge_of_more_than_a_bucket_goes_over_ray_and_is_the_same(tmp_path: P
         (tmp_path / "small").mkdir()
         MergeEntities().build(inputs, tmp_path / "small", Place(spread=counted))
     assert calls == [3, 2 * (300 // 40 + 1)]
-    for file in ("entities.parquet", "edges.parquet"):
+    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
         written = {(tmp_path / name / file).read_bytes() for name in ("here", "there", "small")}
         assert len(written) == 1
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.core.schema import EDGES, ENTITIES, TRIPLES
-from srrag.core.step import Place
+from srrag.core.step import Place, PreviousVersion
 from srrag.graph.entities import MergeEntities
 from tests.unit.index.tables import REFUSED, row, write
 
@@ -177,7 +177,7 @@ import sys
 from pathlib import Path
 from srrag.core.ids import file_sha256
 from srrag.graph.entities import MergeEntities
-from srrag.core.step import Place
+from srrag.core.step import Place, PreviousVersion
 out = Path(sys.argv[2])
 MergeEntities().build({"triples": [Path(sys.argv[1])]}, out, Place())
 print(*(file_sha256(path) for path in sorted(out.iterdir())))
@@ -198,4 +198,113 @@ def test_the_files_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         found.add(subprocess.check_output(command, env=environment, text=True))
     assert len(found) == 1
-    assert len(found.pop().split()) == 2
+    assert len(found.pop().split()) == 3
+
+
+SOME = [
+    [fact(n, f"Drug {n % 5}", "treats", f"Pain {n % 3}", doc_id=f"d{n // 4}") for n in numbers]
+    for numbers in (range(0, 12), range(12, 20), range(20, 28), range(28, 40))
+]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    before=st.sets(st.integers(0, 3), min_size=1),
+    after=st.sets(st.integers(0, 3), min_size=1),
+    case=st.randoms(use_true_random=False),
+)
+def test_an_update_writes_the_files_of_a_build_anew(
+    tmp_path_factory: pytest.TempPathFactory, before: set[int], after: set[int], case: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("update")
+    parts = []
+    for number, rows in enumerate(SOME):
+        varied = [
+            {**r, "head": case.choice([str(r["head"]), str(r["head"]).upper()]),
+             "confidence": case.choice([0.25, 0.5, 1.0])}
+            for r in rows
+        ]  # fmt: skip
+        parts.append(write(varied, TRIPLES, folder / f"part-{number}.parquet"))
+    figures = {}
+    for name, chosen in (("old", before), ("anew", after)):
+        (folder / name).mkdir()
+        inputs = {"triples": [parts[n] for n in sorted(chosen)]}
+        figures[name] = MergeEntities().build(inputs, folder / name, Place())
+    former = PreviousVersion(folder / "old", frozenset(parts[n] for n in before & after))
+    (folder / "new").mkdir()
+    figures["new"] = MergeEntities().update(inputs, folder / "new", Place(), former)
+    assert figures["new"] == figures["anew"]
+    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+        assert (folder / "new" / file).read_bytes() == (folder / "anew" / file).read_bytes()
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=7))
+def test_any_updates_in_succession_are_one_merge_and_leave_no_trace(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, bool]]
+) -> None:
+    """Each step adds a part of some facts, and may lose the part before it."""
+    folder = tmp_path_factory.mktemp("updates")
+    now = [write([fact(0, "Drug 0", "treats", "Pain")] * 30, TRIPLES, folder / "part-0.parquet")]
+    old = folder / "0"
+    old.mkdir()
+    MergeEntities().build({"triples": now}, old, Place())
+    for number, (size, loses) in enumerate(steps, 1):
+        rows = [
+            fact(n, f"{'drug' if n % 2 else 'Drug'} {n % 3}", "treats", f"Pain {number * n % 5}",
+                 doc_id=f"document-{number}")
+            for n in range(size)
+        ]  # fmt: skip
+        kept = now[:-1] if loses and len(now) > 1 else list(now)
+        gone = {path.stem.partition("-")[2] for path in now if path not in kept}
+        now = [*kept, write(rows, TRIPLES, folder / f"part-{number}.parquet")]
+        new, anew = folder / str(number), folder / f"anew-{number}"
+        new.mkdir()
+        anew.mkdir()
+        former = PreviousVersion(old, frozenset(kept))
+        figures = MergeEntities().update({"triples": now}, new, Place(), former)
+        assert figures == MergeEntities().build({"triples": now}, anew, Place())
+        for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+            assert (new / file).read_bytes() == (anew / file).read_bytes()
+        tables = [pq.read_table(path).to_pylist() for path in new.glob("*.parquet")]
+        assert not any(f"'document-{each}'" in str(tables) for each in gone)
+        old = new
+
+
+def test_a_part_made_again_under_its_name_is_read_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    part = write([fact(1, "brace", "reduces", "pain")], TRIPLES, tmp_path / "part-1.parquet")
+    MergeEntities().build({"triples": [part]}, old, Place())
+    write([fact(1, "splint", "reduces", "pain")], TRIPLES, part)
+    former = PreviousVersion(old, frozenset())
+    figures = MergeEntities().update({"triples": [part]}, new, Place(), former)
+    assert figures == {"entities": 2, "edges": 1, "facts": 1}
+    names = pq.read_table(new / "entities.parquet")["name"].to_pylist()
+    assert sorted(names) == ["pain", "splint"]
+
+
+def test_a_document_of_two_parts_stays_when_one_of_them_goes(tmp_path: Path) -> None:
+    rows = [fact(1, "brace", "reduces", "pain", doc_id="d")]
+    parts = [write(rows, TRIPLES, tmp_path / f"part-{n}.parquet") for n in (1, 2)]
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    MergeEntities().build({"triples": parts}, tmp_path / "old", Place())
+    former = PreviousVersion(tmp_path / "old", frozenset(parts[:1]))
+    figures = MergeEntities().update({"triples": parts[:1]}, tmp_path / "new", Place(), former)
+    assert figures == {"entities": 2, "edges": 1, "facts": 1}
+
+
+def test_more_new_facts_than_a_bucket_holds_are_merged_anew(tmp_path: Path) -> None:
+    parts = [write(rows, TRIPLES, tmp_path / f"part-{n}.parquet") for n, rows in enumerate(SOME)]
+    for name in ("old", "new", "anew"):
+        (tmp_path / name).mkdir()
+    small = MergeEntities(bucket_facts=5)
+    small.build({"triples": parts[:1]}, tmp_path / "old", Place())
+    former = PreviousVersion(tmp_path / "old", frozenset(parts[:1]))
+    small.update({"triples": parts}, tmp_path / "new", Place(threads=2), former)
+    MergeEntities().build({"triples": parts}, tmp_path / "anew", Place())
+    for file in ("entities.parquet", "edges.parquet", "sources.parquet"):
+        assert (tmp_path / "new" / file).read_bytes() == (tmp_path / "anew" / file).read_bytes()

@@ -238,7 +238,7 @@ def test_only_what_remembers_ignores_its_past_without_update(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updated: list[str] = []
-    for kind in (EncodeNames, DetectCommunities):
+    for kind in (MergeEntities, DetectCommunities):
         real = kind.update
 
         def seen(self: Any, *given: Any, real: Any = real) -> Any:
@@ -247,15 +247,15 @@ def test_only_what_remembers_ignores_its_past_without_update(
 
         monkeypatch.setattr(kind, "update", seen)
     build(built, DOCUMENTS[:2], GOES_ON, update=False)
-    assert updated == ["EncodeNames"]
+    assert updated == ["MergeEntities"]
     build(built, DOCUMENTS[1:], GOES_ON)
-    assert updated == ["EncodeNames"] * 2 + ["DetectCommunities"]
+    assert updated == ["MergeEntities"] * 2 + ["DetectCommunities"]
     assert manifest(built, "communities")["former"] is not None
-    assert manifest(built, "names")["former"] is None, "it equals one from nothing"
+    assert manifest(built, "entities")["former"] is None, "it equals one from nothing"
     assert build(built, DOCUMENTS[1:], GOES_ON)["reused"]["communities"] == 1
     build(built, DOCUMENTS[1:], GOES_ON, update=False)
     assert manifest(built, "communities")["former"] is None
-    assert updated == ["EncodeNames"] * 2 + ["DetectCommunities"]
+    assert updated == ["MergeEntities"] * 2 + ["DetectCommunities"]
 
 
 def test_a_version_that_other_settings_made_is_not_gone_on_from(built: Path) -> None:
@@ -291,10 +291,7 @@ def test_a_version_that_is_not_whole_is_not_gone_on_from(built: Path, lost: str)
     assert whole._former(stage, contents) is None
 
 
-def test_parts_that_did_not_change_are_told_to_an_update(
-    built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MergeEntities, "update", lambda *given: {})
+def test_parts_that_did_not_change_are_told_to_an_update(built: Path) -> None:
     whole = whole_of(built)
     stage = stage_of(whole, "entities")
     contents = whole._contents(stage)
@@ -320,8 +317,7 @@ def test_a_step_neither_updates_nor_remembers() -> None:
     anew = Stage("anew", Anew(), ("raw",))
     assert not module._updates(anew) and not module._remembers(anew)
     stages = {stage.name: stage for stage in plan_of(GOES_ON).stages}
-    assert not module._updates(stages["entities"])
-    assert module._updates(stages["names"]) and not module._remembers(stages["names"])
+    assert module._updates(stages["entities"]) and not module._remembers(stages["entities"])
     assert module._updates(stages["communities"]) and module._remembers(stages["communities"])
 
 
