@@ -101,6 +101,7 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     with serve(Endpoint(script=answer_by_rules)) as endpoint:
         command = [
+            "timeout", "--foreground", "300",  # also where this process is killed
             sys.executable, "-m", "srrag", "serve", f"root={root}", f"port={port}", f"log={log}",
             "pipeline=bm25", "engine=http", "engine.model=m", f"engine.base_url={endpoint.url}",
             "engine.api_key_env=null", f"completions={tmp_path / 'completions'}",
