@@ -21,6 +21,29 @@ def make_cross_encoder(folder: Path, num_labels: int = 1) -> Path:
     return folder
 
 
+def make_rankllama(folder: Path, head: bool = True) -> tuple[Path, Path]:
+    """Write a Llama of 128 positions with a tokenizer, and a LoRA adapter with a head for it."""
+    import torch
+    from peft import LoraConfig, TaskType, get_peft_model
+    from transformers import LlamaConfig, LlamaForSequenceClassification, LlamaModel
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=30522, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=128, num_labels=1, initializer_range=0.3,
+    )  # fmt: skip
+    LlamaModel(config).save_pretrained(folder / "base")
+    _write_tokenizer(folder / "base")
+    model = LlamaForSequenceClassification.from_pretrained(folder / "base", num_labels=1)
+    lora = LoraConfig(
+        task_type=TaskType.SEQ_CLS if head else TaskType.FEATURE_EXTRACTION,
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
+        modules_to_save=["score"] if head else None, init_lora_weights=False,
+    )  # fmt: skip
+    get_peft_model(model, lora).save_pretrained(str(folder / "adapter"))
+    return folder / "base", folder / "adapter"
+
+
 def make_bert(folder: Path, seed: int = 0, hidden: int = 32) -> Path:
     """Write a bare BertModel of 64 positions with a tokenizer: it does not say how it pools."""
     import torch

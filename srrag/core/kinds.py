@@ -103,6 +103,7 @@ MODULES: dict[str, str] = {
     "Pipeline": "srrag.core.pipeline",
     "PipelineSlice": "srrag.core.pipeline",
     "PlanSearch": "srrag.expand.plan_search",
+    "RankLlamaModel": "srrag.model.rankllama",
     "RayDataRunner": "srrag.runner.ray.data",
     "ReadAndAnswer": "srrag.answer.write.read_and_answer",
     "ReadBeir": "srrag.corpus.read_jsonl",

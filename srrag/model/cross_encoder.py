@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ _BATCH_PAIRS = 32
 @dataclass(frozen=True, kw_only=True)
 class CrossEncoderModel:
     """A cross-encoder and its arithmetic: everything that decides the scores, but no device."""
+
+    separator: ClassVar[str] = "\n"
+    """Between the title and the text of a passage."""
 
     model: str
     """A local folder, or a hub id with its `revision`."""

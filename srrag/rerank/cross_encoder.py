@@ -18,6 +18,7 @@ from srrag.core.step import Place
 from srrag.core.units import Units, open_units
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import FACTS, load_filter, read_facts
+from srrag.model.rankllama import RankLlamaModel
 from srrag.rerank.reranker import Reranker, Score
 from srrag.storage.sealed_folder import sealed_revision
 
@@ -26,16 +27,16 @@ from srrag.storage.sealed_folder import sealed_revision
 class RerankCrossEncoder(Reranker):
     """Score by the logit of any cross-encoder of sentence-transformers: fine ranking.
 
-    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives, and a
-    filter of `srrag train_filter`, named by its folder. The model reads the title of the window's
-    document, a line break, and the window's text; only the text if there is no title or `titles`
-    is off. Input beyond the model's limit is truncated.
+    sr-rag uses BGE-reranker-v2-m3; MedCPT's and ms-marco-MiniLM's are alternatives, RankLLaMA
+    (RASRAG), and a filter of `srrag train_filter`, named by its folder. The model reads the title
+    of the window's document, a line break (RankLLaMA: a blank), and the window's text; only the
+    text if there is no title or `titles` is off. Input beyond the model's limit is truncated.
     """
 
     hits: str = "hits_coarse"
     text: str = "text"
     """The column of what is scored against, such as `rationale`."""
-    cross_encoder: CrossEncoderModel
+    cross_encoder: CrossEncoderModel | RankLlamaModel
     titles: bool = True
     units: str = "units"
 
@@ -59,7 +60,7 @@ class RerankCrossEncoder(Reranker):
     @property
     def filter_folder(self) -> Path | None:
         """The folder of the model if that is a filter of `srrag train_filter`."""
-        folder = Path(self.cross_encoder.model)
+        folder = Path(getattr(self.cross_encoder, "model", ""))
         return folder if (folder / FACTS).is_file() else None
 
     def scorer(self, at: Place) -> Score:
@@ -77,6 +78,10 @@ class RerankCrossEncoder(Reranker):
 
     def text_scorer(self, at: Place) -> Callable[[str, Sequence[str]], npt.NDArray[np.float64]]:
         """Load the model; the function scores texts for a question."""
+        if isinstance(self.cross_encoder, RankLlamaModel):
+            from srrag.model.rankllama import load_rankllama
+
+            return load_rankllama(self.cross_encoder, at.device, at.threads).logits
         if folder := self.filter_folder:
             loaded = load_filter(folder, at.device)
             own, told = loaded.facts.base.max_tokens, self.cross_encoder.max_tokens
@@ -93,4 +98,5 @@ class RerankCrossEncoder(Reranker):
         if not self.titles:
             return list(said["text"].to_pylist())
         pairs = zip(said["title"].to_pylist(), said["text"].to_pylist(), strict=True)
-        return [f"{title}\n{text}" if title else text for title, text in pairs]
+        separator = self.cross_encoder.separator
+        return [f"{title}{separator}{text}" if title else text for title, text in pairs]

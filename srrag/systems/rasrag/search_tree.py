@@ -60,8 +60,8 @@ class SearchTree(Step):
     whose content is part of the identity; "" returns every STU of the first root.
 
     `scorer` is a reranker. With `scores: vectors` a BTU's score is the cosine of its vector, and
-    the scorer scores STUs; with `texts` the scorer, which then reads texts (a cross-encoder),
-    scores roots, BTUs and STUs, as printed.
+    the scorer scores STUs; with `texts` the scorer, which then reads texts (a cross-encoder or
+    RankLLaMA), scores roots, BTUs and STUs, as printed.
     """
 
     scorer: Step
