@@ -134,7 +134,8 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
     assert not [line for line in said if line.startswith("INFO")], "Ray Serve is silent"
     first, last = outcomes.index("200"), len(outcomes) - outcomes[::-1].index("200")
     assert set(outcomes[first:last]) <= {"200", "503"}, "what was taken is answered"
-    assert set(outcomes[first : first + ENOUGH]) == {"200"}
+    assert set(outcomes[first : first + ENOUGH]) == {"200"}, "nobody says that it starts any more"
+    assert set(outcomes[last:]) <= {"503", "ConnectError"}, "told, or refused, but not reset"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("status") == 200 for line in lines) > outcomes.count("200")
     assert "ankle" not in log.read_text()

@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from srrag.serve.api.app import create_app
 from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
 from srrag.serve.ray.health import NAME, check_port, wait_until_up
+from srrag.serve.ray.starting import says_starting, says_stopping
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import apart
 from srrag.serve.service import PipelineService
@@ -324,23 +325,35 @@ def served(settings: ServeSettings, cluster: Cluster) -> Iterator[str]:
     if cluster.address == "local":  # on a cluster, proxies for this server may listen already
         check_port(settings.host, settings.port)
     started: bool | None = None
+    ending = ExitStack()
     try:
-        started = address.connect()
-        _start(settings, cluster)
+        with ExitStack() as before:
+            if cluster.address == "local":
+                before.enter_context(says_starting(settings.host, settings.port))
+            started = address.connect()
+            _start(settings, cluster)
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         try:
             yield f"http://{name}:{settings.port}"
         except KeyboardInterrupt:  # also SIGTERM, as Kubernetes stops a server
-            serve.delete(NAME)
+            _drain(settings, cluster, ending)
             raise
-        serve.delete(NAME)  # answers what is in hand; serve.shutdown would end the proxies at once
+        _drain(settings, cluster, ending)
     finally:
-        if started is not None and (
-            not started or cluster.address != "local"
-        ):  # a cluster would keep proxies and port
-            serve.shutdown()  # type: ignore[no-untyped-call]
-        if started:
-            ray.shutdown()
+        with ending:
+            if started is not None and (
+                not started or cluster.address != "local"
+            ):  # a cluster would keep proxies and port
+                serve.shutdown()  # type: ignore[no-untyped-call]
+            if started:
+                ray.shutdown()
+
+
+def _drain(settings: ServeSettings, cluster: Cluster, ending: ExitStack) -> None:
+    """Answer what is in hand; who connects from now until the end is told that the server stops."""
+    if cluster.address == "local":
+        ending.enter_context(says_stopping(settings.host, settings.port))
+    serve.delete(NAME)  # serve.shutdown would end the proxies at once
 
 
 def _start(settings: ServeSettings, cluster: Cluster) -> None:
