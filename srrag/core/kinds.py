@@ -83,6 +83,7 @@ MODULES: dict[str, str] = {
     "JudgeByGold": "srrag.lab.judges.gold",
     "JudgeChoice": "srrag.lab.judges.choice",
     "JudgeClaims": "srrag.lab.judges.support",
+    "JudgePreference": "srrag.lab.judges.preference",
     "JudgeStatements": "srrag.lab.judges.statements",
     "ListFindings": "srrag.extract.list_extracts",
     "ListTriples": "srrag.extract.list_extracts",

@@ -46,7 +46,9 @@ from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
 from srrag.lab.experiment.judging import judges, sources
+from srrag.lab.experiment.preference import pair_evidence
 from srrag.lab.judges.gold_citations import MeasureGoldCitations
+from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.measure.cases import make_cases, read_gold_answers
 from srrag.lab.measure.references import resource_path
 from srrag.lab.train.filter.report import write_model
@@ -237,6 +239,8 @@ def add_judges(found: dict[type[Step], Example], at: Place, qrels: Path) -> None
         for (name, step), source in zip(steps.items(), sources(steps).values(), strict=True):
             made[name] = step.open(at)(made[source])
             found[type(step)] = Example(step, made[source], at)
+    paired = pair_evidence(cases, cases.slice(0, 0))
+    found[JudgePreference] = Example(JudgePreference(), paired, at)
     documents = [f"{row['query_id']}\tdoc\t1" for row in gold]
     qrels.write_text("\n".join(["query-id\tcorpus-id\tscore", *documents]))
     found[MeasureGoldCitations] = Example(MeasureGoldCitations(qrels=str(qrels)), cases, at)

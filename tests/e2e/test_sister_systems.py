@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import srrag
+from tests.e2e.command import fault, srrag
+from tests.endpoint import Endpoint, serve
 from tests.unit.reading.vocabularies import vocabulary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.in_order]
@@ -152,3 +153,38 @@ def test_rankings_and_answers_are_written_and_judged(
     assert summary["ok"]
     assert summary["questions"] == len(ASKED)
     assert summary["metrics"]["semantic_similarity"]["value"] > 0.3
+
+
+def keeps_to_a_place(request: dict[str, Any]) -> str:
+    """A judge who goes by length in recall, and in precision by the place alone."""
+    first, _, second = request["messages"][1]["content"].partition("second evidence:")
+    longer = "first" if len(first) > len(second) else "second"
+    return json.dumps({"reason": "so", "recall": longer, "precision": "first"})
+
+
+def test_a_model_prefers_evidence_and_its_taste_for_a_place_is_a_tie(
+    graph: Path, data: Path, tmp_path: Path
+) -> None:
+    for pipeline in ("ideprag", "bm25"):
+        srrag(
+            "answer", f"queries={data / 'queries.jsonl'}", f"root={graph}",
+            f"pipeline={pipeline}", f"out={tmp_path / pipeline}",
+        )  # fmt: skip
+    own = f"bench.answers={tmp_path / 'ideprag' / 'answers.parquet'}"
+    gold = f"bench.path={data / 'answers.jsonl'}"
+    asked = ("evaluate", "bench=preference", gold, own, "resamples=100")
+    against = f"bench.baseline_answers={tmp_path / 'bm25' / 'answers.parquet'}"
+    with serve(Endpoint(script=keeps_to_a_place)) as endpoint:
+        summary, shown = srrag(
+            *asked, against, f"out={tmp_path / 'P'}", "engine=http", "engine.model=toy",
+            f"engine.base_url={endpoint.url}",
+        )  # fmt: skip
+        assert sum(endpoint.calls.values()) == 2 * len(ASKED)
+    assert summary["judge"].endswith("toy")
+    assert summary["metrics"]["precision_tie"]["value"] == 1.0
+    assert summary["metrics"]["recall_tie"]["value"] < 1.0
+    assert summary["metrics"]["advantage"]["value"] is None
+    assert "are ties" in shown
+    by_rules, _ = srrag(*asked, against, f"out={tmp_path / 'R'}")
+    assert by_rules["metrics"]["recall_tie"]["n"] == len(ASKED)
+    assert "compares two" in fault(*asked, f"out={tmp_path / 'N'}", code=2)

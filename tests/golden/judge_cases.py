@@ -11,6 +11,7 @@ from srrag.core.schema import EVIDENCE, empty_value
 from srrag.lab.judges.accuracy import JudgeAccuracy
 from srrag.lab.judges.choice import JudgeChoice
 from srrag.lab.judges.gold import JudgeByGold
+from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.judges.statements import JudgeStatements
 from srrag.lab.judges.support import JudgeClaims
 from srrag.lab.measure.judgements import CASES
@@ -61,6 +62,11 @@ def rated(fill: Fill) -> list[Prompt]:
     return JudgeAccuracy(trials=1).prompts(case(fill, ideal_answer=fill("Strength training.")))
 
 
+def preferred(fill: Fill) -> list[Prompt]:
+    cases = case(fill, ideal_answer=fill("Strength training."), nuggets=nuggets(fill))
+    return JudgePreference().prompts(cases.append_column("other", [[[]]]))
+
+
 def chosen(fill: Fill) -> list[Prompt]:
     options = [fill("Yes"), "No"]
     return JudgeChoice().prompts(case(fill, options=options, gold_option="No"))
@@ -70,6 +76,7 @@ JUDGE_CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "judge_support": lambda fill: JudgeClaims().prompts(case(fill)),
     "judge_statements": lambda fill: JudgeStatements().prompts(case(fill, nuggets=nuggets(fill))),
     "judge_by_gold": compared,
+    "judge_preference": preferred,
     "rate_accuracy": lambda fill: rated(fill)[:1],
     "rate_agreement": lambda fill: rated(fill)[1:],
     "read_choice": chosen,

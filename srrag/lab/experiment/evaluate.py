@@ -19,7 +19,8 @@ from srrag.lab.experiment.components import evaluate_extraction, evaluate_filter
 from srrag.lab.experiment.configurations import Configuration, key_of
 from srrag.lab.experiment.estimate import estimate
 from srrag.lab.experiment.nli import evaluate_nli
-from srrag.lab.experiment.read_bench import SYSTEMS, read_bench
+from srrag.lab.experiment.preference import evaluate_preference
+from srrag.lab.experiment.read_bench import SYSTEMS, read_bench, read_bench_answers
 from srrag.lab.experiment.sweep import run_sweep
 from srrag.lab.experiment.sweep_summary import told
 from srrag.lab.experiment.terms import Terms
@@ -204,7 +205,7 @@ MEASURES: Mapping[str, Measure] = {
     "evidence_inference": evaluate_extraction,
 }
 """Kinds that run no pipeline."""
-KINDS = (*SYSTEMS, *MEASURES)
+KINDS = (*SYSTEMS, "preference", *MEASURES)
 FOLDERS = ("beir", "evidence_inference", "near_topic", "textbook")
 """Kinds whose benchmark is a folder; answers are read from either."""
 
@@ -221,13 +222,16 @@ def evaluate(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"bench.path={path} does not exist")
     if kind not in KINDS:
         raise UsageError(f"bench.kind={kind}: there are {', '.join(KINDS)}")
-    if kind != "answers" and path.is_dir() != (kind in FOLDERS):
+    if kind not in ("answers", "preference") and path.is_dir() != (kind in FOLDERS):
         wanted = "folder" if kind in FOLDERS else "file"
         raise UsageError(f"bench.path={path}: bench.kind={kind} reads a {wanted}")
     if config["estimate"]:
         return _estimated(config, terms)
     if kind in MEASURES:
         summary = MEASURES[kind](terms)
+    elif kind == "preference":
+        pairs = read_bench_answers(terms)
+        summary = evaluate_preference(terms, pairs, systems_of(config, pairs.asked))
     else:
         bench = read_bench(terms)
         rows = systems_of(config, bench.asked)

@@ -90,13 +90,13 @@ def run_sweep(
     corrected over the metrics of the first row, not over the rows.
     """
     out = terms.out
-    placed = _place_rows(rows, terms.running)
+    placed = place_rows(rows, terms.running)
     sweeps = list({id(each.sweep): each.sweep for each in placed if each.sweep}.values())
-    seen = _in_sample_of(bench, terms, rows)
+    seen = in_sample_of(bench, terms, rows)
     before = sum(finished_parts(sweep, bench.questions) for sweep in sweeps)
     made, outcomes = [], {}
     with terms.running.runner.session():
-        reasons = _run_all(placed, bench.questions, alone=alone)
+        reasons = run_all(placed, bench.questions, alone=alone)
         for each in placed:
             reason = reasons.get(each.row.name, "")
             if bench.judge and not reason and not alone:
@@ -134,14 +134,14 @@ def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, un
     )
 
 
-def _in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
+def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> InSample:
     """The in-sample questions of the judges and all rows, so that all rows count the same ones."""
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
     steps = [step for row in rows for step in row.steps]
     return in_sample([*bench.learned, *steps], questions, terms.in_sample)
 
 
-def _place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
+def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
     """Group the configurations by the build that they read: a group shares its stages."""
     groups: dict[tuple[str, str], list[Configuration]] = {}
     for row in rows:
@@ -157,7 +157,7 @@ def _place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]
     return list(placed.values())
 
 
-def _run_all(placed: Sequence[Placed], questions: pa.Table, *, alone: bool) -> dict[str, str]:
+def run_all(placed: Sequence[Placed], questions: pa.Table, *, alone: bool) -> dict[str, str]:
     """Run every group; returns the reason of each configuration that failed, by name.
 
     With `alone` the first failure is raised.

@@ -1,0 +1,105 @@
+"""Preferences of two systems' evidence: both orders are shown, and ties are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srrag.core.step import Place
+from srrag.lab.experiment.preference import Preference, advantage, pair_evidence, preference_figures
+from srrag.lab.judges.preference import PAIRED, JudgePreference
+from srrag.lab.measure.judgements import CASES, JUDGEMENTS
+from srrag.llm.completion import read
+from tests.judged import OTHER, PASSAGE, STATED, case
+
+RESAMPLING = {"resamples": 200, "seed": 0}
+
+
+def piece(text: str) -> dict[str, Any]:
+    return PASSAGE | {"evidence_id": text[:8], "text": text}
+
+
+def pairs(*others: list[dict[str, Any]]) -> pa.Table:
+    """Cases whose own evidence states the first of two nuggets, each beside other evidence."""
+    own = [case(query_id=f"q{n}") for n in range(len(others))]
+    theirs = [case(query_id=f"q{n}", evidence=each) for n, each in enumerate(others)][::-1]
+    tables = [pa.Table.from_pylist(rows, schema=CASES) for rows in (own, theirs)]
+    found = pair_evidence(*tables)
+    assert found.schema.equals(PAIRED)
+    return found
+
+
+def said(recall: str, precision: str) -> str:
+    return f'{{"reason": "so", "recall": "{recall}", "precision": "{precision}"}}'
+
+
+def judged(table: pa.Table, *texts: str) -> list[tuple[str, float, bool]]:
+    judge = JudgePreference()
+    answers = [read(text, judge.schema) for text in texts]
+    rows = judge.parse(table, judge.prompts(table), answers).to_pylist()
+    return [(row["metric"], row["value"], row["reject"] is None) for row in rows]
+
+
+def test_both_orders_are_shown_and_only_who_wins_in_both_has_won() -> None:
+    table = pairs([piece(OTHER)])
+    shown, turned = JudgePreference().prompts(table)
+    orders = [asked.user.partition("first evidence:")[2] for asked in (shown, turned)]
+    assert orders[0].index(STATED) < orders[0].index(OTHER)
+    assert orders[1].index(OTHER) < orders[1].index(STATED)
+    won = judged(table, said("first", "first"), said("second", "second"))
+    assert won == [("preference_recall", 1.0, True), ("preference_precision", 1.0, True)]
+    lost = judged(table, said("second", "tie"), said("first", "tie"))
+    assert lost == [("preference_recall", 0.0, True), ("preference_precision", 0.5, True)]
+    place = judged(table, said("first", "first"), said("first", "tie"))
+    assert [value for _, value, _ in place] == [0.5, 0.5], "it prefers the first place"
+    broken = judged(table, said("first", "first"), "I cannot say.")
+    assert [known for _, _, known in broken] == [False, False]
+
+
+def test_rules_compare_what_is_stated_of_the_nuggets() -> None:
+    """Own evidence states one nugget of two, in one piece of two."""
+    table = pairs([piece("The moon is far.")], [piece(STATED), piece(OTHER)], [piece(OTHER)], [])
+    rows = JudgePreference().open(Place())(table)
+    assert rows.schema.equals(JUDGEMENTS)
+    found = {(row["query_id"], row["metric"][11:]): row["value"] for row in rows.to_pylist()}
+    assert [found[f"q{n}", "recall"] for n in range(4)] == [1.0, 0.0, 0.5, 1.0]
+    assert [found[f"q{n}", "precision"] for n in range(4)] == [1.0, 0.0, 0.0, 1.0]
+    none = pa.Table.from_pylist([{**row, "nuggets": []} for row in table.to_pylist()], PAIRED)
+    assert set(JudgePreference().open(Place())(none)["value"].to_pylist()) == {0.5}
+
+
+def test_figures_are_shares_and_the_papers_advantage() -> None:
+    texts = [
+        said("first", "first"), said("second", "second"),  # both won
+        said("first", "second"), said("second", "first"),  # recall won, precision lost
+        said("second", "tie"), said("first", "tie"),  # recall lost, precision a tie
+        said("first", "first"), "none",  # not judged
+    ]  # fmt: skip
+    judge, table = JudgePreference(), pairs(*[[piece(OTHER)]] * 4)
+    answers = [read(text, judge.schema) for text in texts]
+    rows = judge.parse(table, judge.prompts(table), answers)
+    found = preference_figures(rows, **RESAMPLING)
+    assert {name: each["n"] for name, each in found.items()} == dict.fromkeys(found, 3)
+    assert found["recall_win"]["value"] == pytest.approx(2 / 3, abs=1e-4)
+    assert found["precision_tie"]["value"] == pytest.approx(1 / 3, abs=1e-4)
+    expected = advantage(Preference(2 / 3, 0), Preference(1 / 3, 1 / 3))
+    assert found["advantage"]["value"] == pytest.approx(expected, abs=1e-4)
+    assert found["advantage"]["low"] <= found["advantage"]["value"] <= found["advantage"]["high"]
+    fewer = preference_figures(rows, {"q1", "q2"}, **RESAMPLING)
+    assert fewer["advantage"]["value"] == 1.0
+    assert fewer["advantage"]["n"] == 1
+
+
+def test_ties_alone_and_no_question_have_no_advantage() -> None:
+    rows = JudgePreference().open(Place())(pairs(case()["evidence"]))
+    found = preference_figures(rows, **RESAMPLING)
+    assert (found["recall_tie"]["value"], found["advantage"]["value"]) == (1.0, None)
+    nothing = preference_figures(rows.slice(0, 0), **RESAMPLING)
+    assert {each["value"] for each in nothing.values()} == {None}
+
+
+def test_a_depth_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="depth"):
+        JudgePreference(depth=0)
