@@ -152,6 +152,13 @@ def _system(summary: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[str]
         yield f"  {name}"
         yield from (line(*entry) for entry in figures["metrics"].items())
     yield from readable_chance(summary.get("chance", {}))
+    if (curve := row.get("risk_coverage")) and curve["points"]:
+        yield f"  confidence, AUROC {curve['auroc']:.3f}"
+        for point in curve["points"]:
+            yield (
+                f"    of the answerable {point['coverage']:.0%}: of the others "
+                f"{point['unanswerable_answered']:.1%}, risk {point['risk']:.1%}"
+            )
 
 
 def _by_judge(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> Iterator[str]:

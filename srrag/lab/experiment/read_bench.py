@@ -33,6 +33,7 @@ from srrag.lab.measure.near_topic import (
     NearTopic,
     near_topic_scores,
     read_near_topic,
+    risk_coverage,
 )
 from srrag.lab.measure.references import windows_by_document
 from srrag.lab.measure.retrieval import Qrels, per_question
@@ -235,8 +236,11 @@ class NearTopicBench(Bench):
 
     def score(self, table: pa.Table, at: Place, seen: InSample) -> Outcome:
         """Score whether a pipeline answers, with in-sample questions apart."""
-        kept, apart = self._scores({row["query_id"]: row for row in table.to_pylist()}, seen)
-        return Outcome(kept, missing=failed(table), apart=apart)
+        rows = {row["query_id"]: row for row in table.to_pylist()}
+        kept, apart = self._scores(rows, seen)
+        counted = [each for each in self.asked_ if each.query_id not in seen.apart]
+        facts = {"risk_coverage": risk_coverage(counted, rows)}
+        return Outcome(kept, missing=failed(table), apart=apart, facts=facts)
 
     def _scores(
         self, rows: Mapping[str, Mapping[str, Any]], seen: InSample

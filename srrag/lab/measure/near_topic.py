@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.core.ids import content_id
@@ -22,9 +23,15 @@ from srrag.lab.datasets import json_lines
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
 
+Floats = npt.NDArray[np.float64]
+
 SIDES = ("develop", "blind")
 OFF_TOPIC = "off_topic"
 SWAPPED = ("P", "I", "C", "O", OFF_TOPIC)
+CONFIDENCE = "answerable"
+"""The column of a pipeline that says how sure it is that the evidence answers."""
+COVERAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.93, 0.95, 1.0)
+"""Shares of the answerable questions at which the curve is read."""
 
 METRICS = (
     Metric("answered", "an answer in the corpus"),
@@ -157,3 +164,53 @@ def near_topic_scores(
         Scores.by_question(metric, list(found), np.array(list(found.values())), len(questions))
         for metric, found in zip(METRICS, values.values(), strict=True)
     ]
+
+
+def confidence(row: Mapping[str, Any] | None) -> float:
+    """Return a pipeline's confidence: its own column, else the score of its best evidence."""
+    if row is None or row["reject"] is not None:
+        return -np.inf
+    if row.get(CONFIDENCE) is not None:
+        return float(row[CONFIDENCE])
+    return max((float(each["score"]) for each in row["evidence"]), default=-np.inf)
+
+
+def risk_coverage(
+    questions: Sequence[NearTopic], rows: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Compute the risk-coverage curve over thresholds on the confidence.
+
+    `points` holds, for each share of answerable questions answered, the threshold, the share of
+    unanswerable questions that pass it too, and the risk: their share of all answered questions.
+    `auroc` is the chance that an answerable question has more confidence than an unanswerable one.
+    """
+    sure = {
+        answerable: np.array(
+            [
+                confidence(rows.get(each.query_id))
+                for each in questions
+                if each.answerable == answerable
+            ]
+        )
+        for answerable in (True, False)
+    }
+    good, bad = sure[True], sure[False]
+    if not len(good) or not len(bad):
+        return {"points": [], "auroc": None}
+    return {"points": [_point(good, bad, each) for each in COVERAGES], "auroc": _auroc(good, bad)}
+
+
+def _point(good: Floats, bad: Floats, coverage: float) -> dict[str, float | None]:
+    threshold = np.sort(good)[::-1][max(0, int(np.ceil(coverage * len(good))) - 1)]
+    right, wrong = int((good >= threshold).sum()), int((bad >= threshold).sum())
+    return {
+        "coverage": round(right / len(good), 4),
+        "unanswerable_answered": round(wrong / len(bad), 4),
+        "risk": round(wrong / (right + wrong), 4),
+        "threshold": float(threshold) if np.isfinite(threshold) else None,
+    }
+
+
+def _auroc(good: Floats, bad: Floats) -> float:
+    above = (good[:, None] > bad[None]).mean() + 0.5 * (good[:, None] == bad[None]).mean()
+    return round(float(above), 4)

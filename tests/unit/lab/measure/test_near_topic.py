@@ -13,6 +13,7 @@ from srrag.lab.measure.near_topic import (
     NearTopic,
     near_topic_scores,
     read_near_topic,
+    risk_coverage,
     side_of,
     tells_lack,
 )
@@ -90,6 +91,18 @@ def test_a_question_without_an_answer_is_not_answered() -> None:
 def test_lack_and_word_stand_in_one_sentence() -> None:
     assert tells_lack(row("q", "x", "Nothing on whiplash."), "whiplash")
     assert not tells_lack(row("q", "No effect was seen. Whiplash was treated."), "whiplash")
+
+
+def test_the_curve_reads_thresholds_off_the_answerable() -> None:
+    sure = {"g0": 0.9, "g1": 0.8, "g2": 0.7, "g3": 0.2, "b0": 0.75, "b1": 0.1, "b2": 0.1}
+    answers = {name: row(name, "x") | {"answerable": value} for name, value in sure.items()}
+    curve = risk_coverage(GOOD + BAD, answers)
+    half = curve["points"][0]
+    assert half == {
+        "coverage": 0.5, "unanswerable_answered": 0.0, "risk": 0.0, "threshold": 0.8,
+    }  # fmt: skip
+    assert curve["points"][-1]["unanswerable_answered"] == pytest.approx(1 / 3, abs=1e-4)
+    assert curve["auroc"] == pytest.approx(10 / 12, abs=1e-4)
 
 
 def test_reading(tmp_path: Path) -> None:
