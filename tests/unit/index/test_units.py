@@ -115,7 +115,3 @@ def test_documents_of_one_pmid_are_a_study(tmp_path: Path) -> None:
     members, offsets = units.study_windows
     assert [members[a:b].tolist() for a, b in pairwise(offsets)] == [[0, 2], [1, 4], [3]]
     assert units.ids(units.rows([uid(9), uid(2)])).to_pylist() == [uid(9), uid(2)]
-    (tmp_path / "window_studies.npy").unlink()
-    old = Units(tmp_path)
-    assert old.window_studies.tolist() == units.window_studies.tolist()
-    assert [each.tolist() for each in old.study_windows] == [members.tolist(), offsets.tolist()]
