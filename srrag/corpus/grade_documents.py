@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 
 from srrag.core.schema import DOCUMENTS
-from srrag.core.step import LLMStep
+from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
 from srrag.corpus.grade import UNGRADED, Grading, abstract_text, drop_claims, grade_document
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced
@@ -35,6 +35,9 @@ _STUDIES: Mapping[str, str] = {
     "C": "a randomised trial",
     "D": "a cohort study",
 }
+
+
+_Graded = tuple[dict[str, Any], Grading | None]
 
 
 class GradeAnswer(Answer):
@@ -87,11 +90,19 @@ class GradeDocuments(LLMStep):
     writes: ClassVar[pa.Schema] = DOCUMENTS
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
 
+    def open(self, at: Place) -> Function:
+        """Bind the engine; the rules grade each document once, for its prompt and its row."""
+        return _OpenedGrading(self, at.client(self.engine))
+
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """Render one prompt for each document that no earlier source could grade."""
+        return self.prompts_of(_by_rules(batch))
+
+    def prompts_of(self, graded: Sequence[_Graded]) -> list[Prompt]:
+        """Render the prompts of rows that the rules have read."""
         system = PROMPT.system()
         prompts = []
-        for index, (row, known) in enumerate(_by_rules(batch)):
+        for index, (row, known) in enumerate(graded):
             if known is None or known.grade:
                 continue
             title, abstract = _shown(row)
@@ -125,15 +136,31 @@ class GradeDocuments(LLMStep):
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """Fill grade, grade_source and grade_evidence."""
-        answers = {prompt.row: answer for prompt, answer in zip(prompts, completions, strict=True)}
-        rows = [_row(row, known, answers.get(n)) for n, (row, known) in enumerate(_by_rules(batch))]
-        return pa.Table.from_pylist(rows, schema=DOCUMENTS)
+        return _filled(_by_rules(batch), prompts, completions)
 
 
-def _by_rules(batch: pa.Table) -> list[tuple[dict[str, Any], Grading | None]]:
+class _OpenedGrading(OpenedLLMStep):
+    """Grades a batch by rules once, for its prompts and for its rows."""
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        assert isinstance(self.step, GradeDocuments)
+        graded = _by_rules(batch)
+        prompts = self.step.prompts_of(graded)
+        return _filled(graded, prompts, self.answer(batch, prompts))
+
+
+def _by_rules(batch: pa.Table) -> list[_Graded]:
     """Each row with its grade without an engine; None for a rejected row."""
     rows = batch.to_pylist()
     return [(row, None if row["reject"] is not None else _known(row)) for row in rows]
+
+
+def _filled(
+    graded: Sequence[_Graded], prompts: Sequence[Prompt], completions: Sequence[Completion]
+) -> pa.Table:
+    answers = {prompt.row: answer for prompt, answer in zip(prompts, completions, strict=True)}
+    rows = [_row(row, known, answers.get(n)) for n, (row, known) in enumerate(graded)]
+    return pa.Table.from_pylist(rows, schema=DOCUMENTS)
 
 
 def _row(row: dict[str, Any], known: Grading | None, answer: Completion | None) -> dict[str, Any]:

@@ -253,6 +253,23 @@ def test_the_rules_engine_grades_and_leaves_the_open_ones_ungraded() -> None:
     assert run(table).equals(pa.concat_tables([run(table.slice(0, 1)), run(table.slice(1))]))
 
 
+def test_rules_read_a_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def counted(title: str, *rest: Any) -> Any:
+        seen.append(title)
+        return grade_document(title, *rest)
+
+    table = documents(OPEN, TRIAL, REFUSED)
+    step = GradeDocuments()
+    monkeypatch.setattr("srrag.corpus.grade_documents.grade_document", counted)
+    found = step.open(Place())(table)
+    assert sorted(seen) == sorted(each["title"] for each in (OPEN, TRIAL))
+    prompts = step.prompts(table)
+    answers = [read(text, GradeAnswer) for text in step.baseline(table, prompts)]
+    assert step.parse(table, prompts, answers).equals(found)
+
+
 def test_only_open_documents_are_asked_about_and_claims_are_not_shown() -> None:
     step = GradeDocuments()
     hostile = {
