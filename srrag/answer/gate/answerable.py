@@ -260,7 +260,7 @@ def abstention_note(gate: Mapping[str, Any], cited: Collection[str] = ()) -> str
     `cited` are the papers (by evidence id) of an answer that was withheld.
     """
     if apart := unsaid_words(gate, cited):
-        told = [f"No paper that could be cited speaks of {_listed(apart)}."]
+        told = [f"What could be quoted is from papers that do not speak of {_listed(apart)}."]
     else:
         told = [lack_note(gate) or "No paper in the evidence speaks of all that the question asks."]
     if gate["near"]:
