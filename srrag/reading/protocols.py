@@ -18,28 +18,30 @@ _SAID = re.compile(
 _DESIGN = re.compile(r"(?m)^#* *methods?/design\W*$", re.IGNORECASE)
 """The heading of a protocol in journals that print them."""
 _PLANNED = re.compile(
-    r"\b(?:will|to) be (?:\w+ly )?(?:randomi[sz]ed|recruited|enrol\w+|allocated|assigned|assessed"
-    r"|measured|evaluated|compared|conducted|followed|collected|analy[sz]ed|included|performed)\b"
-    r"|\bwill (?:\w+ly )?(?:receive|undergo|assess|evaluate|compare|investigate|examine|recruit"
-    r"|determine|establish|provide|attend|complete)\b",
-    re.IGNORECASE,
+    r"[wt](?<!\w[wt])(?:ill|o) be (?:\w+ly )?(?:randomi[sz]ed|recruited|enrol\w+|allocated|assigned"
+    r"|assessed|measured|evaluated|compared|conducted|followed|collected|analy[sz]ed|included"
+    r"|performed)\b"
+    r"|w(?<!\ww)ill (?:\w+ly )?(?:receive|undergo|assess|evaluate|compare|investigate|examine"
+    r"|recruit|determine|establish|provide|attend|complete)\b"
 )
 _MEASURED = re.compile(
-    r"\bP\s*[=<>≤≥]\s*0?[.·,]\d|\b95\s*%\s*(?:CI|confidence)|±"
-    r"|\bsignificantly (?:\w+er|more|less)\b|\b(?:was|were) (?:not )?significant",
-    re.IGNORECASE,
+    r"p(?<!\wp)\s*[=<>≤≥]\s*0?[.·,]\d|95(?<!\w95)\s*%\s*(?:ci|confidence)|±"
+    r"|s(?<!\ws)ignificantly (?:\w+er|more|less)\b|w(?<!\ww)(?:as|ere) (?:not )?significant"
 )
+"""Of texts in small letters. A pattern that begins with a letter, and then looks back for the edge
+of a word, is looked for eight times as fast as one that begins with an edge or folds letters."""
 _PLANS = 3
 """Statements about the future that make a plan of a paper that reports no figure."""
 
 
 def has_no_results(title: str, text: str) -> bool:
     """Whether a paper is a protocol: no paper that reports a test or an interval is one."""
-    if _MEASURED.search(text):
+    folded = text.lower()
+    if _MEASURED.search(folded):
         return False
-    plans = len(_PLANNED.findall(text))
+    plans = len(_PLANNED.findall(folded))
     return bool(
-        _TITLED.search(title)
-        or plans >= _PLANS
+        plans >= _PLANS
         or (plans and (_SAID.search(text) or _DESIGN.search(text)))
+        or _TITLED.search(title)
     )
