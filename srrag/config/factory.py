@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import yaml
+
 from srrag.config.compose import with_pipeline
+from srrag.config.places import choices
 from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
+from srrag.core.ontology import Ontology
 from srrag.core.pipeline import Pipeline
 from srrag.core.schema import RAW
 from srrag.core.spec import build, construct, fingerprint, spec
@@ -169,7 +173,7 @@ def plan(config: Mapping[str, Any], reader: Any) -> Plan:
     """The plan of a build: its stages with their fingerprints; raises UsageError."""
     stages = []
     searched = searching(config["stages"], title_mode(reader))
-    for name, entry in kept_stages(searched).items():
+    for name, entry in without_unread(kept_stages(searched)).items():
         run = make(entry["run"], f"stages.{name}")
         inputs = tuple(entry["inputs"])
         stages.append(Stage(name, run, inputs, resources(config, name, run)))
@@ -188,6 +192,40 @@ def kept_stages(stages: Mapping[str, Any]) -> dict[str, Any]:
         say(f"left out with {', '.join(sorted(gone))}: {', '.join(sorted(lost))}")
         kept = {name: entry for name, entry in kept.items() if name not in lost}
         gone = lost
+    return kept
+
+
+def ontology(name: str = "pico") -> Ontology:
+    """The schema of a name in conf/schema."""
+    made: Ontology = make(yaml.safe_load(choices("schema")[name].read_text("utf-8")), "schema")
+    return made
+
+
+FACTS = ("ExtractDocuments", "ListTriples", "ListFindings")
+"""Classes whose rows are facts and findings."""
+
+
+def without_unread(stages: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what rules would extract, without a tagger, where no stage reads it.
+
+    *Across the studies* reads a model's findings; for rules it reads the few papers that it needs.
+    """
+    kept = dict(stages)
+    runs = [entry["run"] for entry in kept.values()]
+    ways = [
+        (run["engine"]["_target_"], run["mentions"]["_target_"])
+        for run in runs
+        if run["_target_"] == "ExtractDocuments"
+    ]
+    if ways != [("Rules", "FindByRules")]:
+        return kept
+    while unread := [
+        name
+        for name, entry in kept.items()
+        if entry["run"]["_target_"] in FACTS
+        and not any(name in each["inputs"] for each in kept.values())
+    ]:
+        kept = {name: entry for name, entry in kept.items() if name not in unread}
     return kept
 
 

@@ -163,9 +163,12 @@ class Root:
 
     def synthesise(self, question: str) -> Synthesis:
         """Say what studies found, across papers: pooled where they can be, and how sure it is."""
+        from srrag.config.factory import ontology
         from srrag.synthesis.gather import StudyFindings
 
-        return StudyFindings(self.store, self.name).synthesise(_checked(question)["text"])
+        return StudyFindings(self.store, self.name, ontology()).synthesise(
+            _checked(question)["text"]
+        )
 
     def status(self) -> BuildSummary:
         """Return the counts of the build, and what was rejected and why."""

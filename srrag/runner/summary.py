@@ -171,7 +171,8 @@ def readable(summary: Mapping[str, Any]) -> str:
     # A node of the graph is an entity, a document or a value of an attribute.
     names = {"entities": "nodes"}
     graph = ("entities", "edges", "communities") if "entities" in summary["figures"] else ()
-    for name in ("documents", "windows", "triples", *graph):
+    facts = ("triples",) if "triples" in summary["rows"] else ()
+    for name in ("documents", "windows", *facts, *graph):
         lines.append(f"  {names.get(name, name):<14}{summary[name]:>10,}")
     if not graph:
         lines.append(f"  {'graph':<14}{'none':>10}  plan=graph adds it")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,13 @@ import pyarrow.compute as pc
 from srrag.algo.terms import terms
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
-from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE
+from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
+from srrag.core.schema import DOCUMENTS
 from srrag.core.standing import COPY, Standings
+from srrag.core.step import Place
 from srrag.expand.anchor_rules import rule_anchors
+from srrag.extract.extract_documents import ExtractDocuments
+from srrag.extract.list_extracts import ListTriples
 from srrag.graph.encode_names import vectors_of
 from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
@@ -74,6 +79,8 @@ def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> It
 _ASKED = (("I", "treatment"), ("O", "outcome"))
 _OTHER_NAME = "other_name"
 _OF_THE_STUDY = (DOCUMENT, "Population")
+_FACT = ["doc_id", "head", "head_type", "relation", "tail", "tail_type", "reject"]
+_READ = ("doc_id", "title", "text", "grade")
 
 
 def findings_read(store: Store, build: str) -> int:
@@ -85,11 +92,12 @@ class StudyFindings:
     """The findings of a build and what their papers say of their studies, read once.
 
     Raises UsageError for a root without a build. Where no model read, rules read all papers anew
-    for each question.
+    for each question, and by the `ontology` what those with results say of their studies.
     """
 
-    def __init__(self, store: Store, build: str) -> None:
+    def __init__(self, store: Store, build: str, ontology: Ontology) -> None:
         """Read findings and papers; names are encoded when a question first needs them."""
+        self._ontology = ontology
         self._store, self._pointer = store, store.read_pointer(build)["stages"]
         self._folders = store.artifacts(build)
         self._findings = _rows(store, self._pointer, "findings")
@@ -135,6 +143,8 @@ class StudyFindings:
             papers, names = self._read(None)
             made = list(stated(papers.values(), parts, names))
             self._place(made)
+            some = [papers[name] for name in dict.fromkeys(row["doc_id"] for row in made)]
+            papers |= _told_by_rules(some, self._ontology)
             return synthesise(question, parts, made, papers, names, "rules")
 
     def _read(self, findings: list[Row] | None) -> tuple[dict[str, StudyPaper], NameMatcher]:
@@ -144,7 +154,8 @@ class StudyFindings:
         documents = _rows(self._store, self._pointer, "documents", columns, wanted)
         ids = [row["doc_id"] for row in documents]
         states, _ = Standings(self._folders.get("standing")).find(ids)
-        told, others = _told(self._store, self._pointer, set(ids))
+        facts = _rows(self._store, self._pointer, "triples", _FACT, set(ids)) if findings else []
+        told, others = _told(facts)
         papers = {
             row["doc_id"]: StudyPaper(
                 row["doc_id"], row["title"], row["year"], row["grade"], row["pmid"], status,
@@ -253,14 +264,25 @@ def _parts(
             yield store.read_part(stage, entry["fingerprint"], part, columns)
 
 
+def _told_by_rules(papers: Sequence[StudyPaper], ontology: Ontology) -> dict[str, StudyPaper]:
+    """These papers, with what rules read of their studies in their texts."""
+    rows = [{**{name: getattr(paper, name) for name in _READ}, "reject": None} for paper in papers]
+    fields = [DOCUMENTS.field(name) for name in (*_READ, "reject")]
+    at = Place()
+    extracts = ExtractDocuments(ontology=ontology).open(at)(
+        pa.Table.from_pylist(rows, schema=pa.schema(fields))
+    )
+    told, _ = _told(ListTriples().open(at)(extracts).to_pylist())
+    return {each.doc_id: replace(each, told=told.get(each.doc_id, {})) for each in papers}
+
+
 def _told(
-    store: Store, pointer: dict[str, Any], wanted: set[str]
+    facts: Iterable[Row],
 ) -> tuple[dict[str, dict[str, tuple[str, ...]]], dict[str, set[str]]]:
     """What papers say of their studies, by attribute, and the other names of names."""
     told: dict[str, dict[str, tuple[str, ...]]] = {}
     others: dict[str, set[str]] = {}
-    columns = ["doc_id", "head", "head_type", "relation", "tail", "tail_type", "reject"]
-    for row in _rows(store, pointer, "triples", columns, wanted):
+    for row in facts:
         if row["reject"] is None:
             of = told.setdefault(row["doc_id"], {})
             attribute = row["tail_type"]

@@ -39,7 +39,8 @@ SIDEWAYS = {
     "rerank": {"index"},  # token vectors lie in an index
     "index": {"graph"},  # reads the merged facts
     "export": {"graph"},  # reads the merged facts
-    "synthesis": {"expand", "graph"},  # P, I, C and O of a question; vectors of names
+    # P, I, C and O of a question; what papers say of their studies; vectors of names
+    "synthesis": {"expand", "extract", "graph"},
 }
 for _name, _others in SIDEWAYS.items():
     ALLOWED[_name] = ALLOWED[_name] | _others

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
 from srrag.answer.select.snippets import FindSnippets
 from srrag.answer.support.check_answer import CheckAnswer
@@ -16,7 +15,7 @@ from srrag.answer.write.choose import ChooseOption
 from srrag.answer.write.compose import ComposeAnswer
 from srrag.answer.write.read_and_answer import ReadAndAnswer
 from srrag.answer.write.unaided import AnswerUnaided
-from srrag.core.ontology import Ontology
+from srrag.config.factory import ontology
 from srrag.core.schema import (
     ANCHORS,
     ANSWER,
@@ -29,7 +28,6 @@ from srrag.core.schema import (
     empty_value,
     sentence_row,
 )
-from srrag.core.spec import build
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.grade_documents import GradeDocuments
 from srrag.engine.openai.engine import HttpEngine
@@ -69,13 +67,6 @@ PASSAGE = (
 )
 TITLE = "Strength training or stretching for plantar heel pain"
 SECTION = "Results > Primary outcome"
-
-
-def ontology() -> Ontology:
-    """The PICO schema."""
-    path = REPOSITORY / "conf" / "schema" / "pico.yaml"
-    loaded: Ontology = build(yaml.safe_load(path.read_text("utf-8")))
-    return loaded
 
 
 def rows(schema: pa.Schema, **values: Any) -> pa.Table:

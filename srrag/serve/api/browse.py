@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
 
+from srrag.config.factory import ontology
 from srrag.core.errors import UsageError
 from srrag.retrieve.questions import question_fault
 from srrag.serve.api.openapi import shown
@@ -182,7 +183,7 @@ def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
         def made() -> Json:
             version = host.edition.version
             if version not in gathered:
-                fresh = StudyFindings(Store(host.settings.root), host.settings.build)
+                fresh = StudyFindings(Store(host.settings.root), host.settings.build, ontology())
                 gathered.clear()
                 gathered[version] = fresh
             if why := gathered[version].unread(body.question, READ_BY_RULES):

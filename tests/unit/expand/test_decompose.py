@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from srrag.core.ontology import Ontology
-from srrag.core.spec import build
+from srrag.config.factory import ontology
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition
@@ -24,13 +22,7 @@ from tests.unit.expand.asking import (
     with_reject,
 )
 
-SCHEMAS = Path(__file__).parents[3] / "conf" / "schema"
 QUESTION = "Does taping reduce pain more than sham in runners after 6 weeks?"
-
-
-def ontology(name: str = "pico") -> Ontology:
-    made: Ontology = build(yaml.safe_load((SCHEMAS / f"{name}.yaml").read_text("utf-8")))
-    return made
 
 
 STEP = DecomposeQuestion(ontology=ontology())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.config.factory import ontology
 from srrag.core.schema import DOCUMENTS, EXTRACTS, FINDINGS, TRIPLES, empty_value
 from srrag.core.spec import build, spec
 from srrag.core.step import Place
@@ -16,7 +17,6 @@ from srrag.extract.extract_documents import ExtractDocuments, Extraction
 from srrag.extract.lines import read_lines
 from srrag.extract.list_extracts import ListFindings, ListTriples
 from srrag.llm.completion import Completion, Prompt, read
-from tests.unit.extract.ontologies import ontology
 
 # PMC3787573 (CC BY), as a corpus stores it.
 TITLE = (

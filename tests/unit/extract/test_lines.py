@@ -5,6 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srrag.config.factory import ontology
 from srrag.core.spec import build
 from srrag.extract.lines import (
     AttributeLine,
@@ -18,7 +19,6 @@ from srrag.extract.lines import (
     read_line,
     read_lines,
 )
-from tests.unit.extract.ontologies import ontology
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def test_rows_and_bytes_of_the_page_hold(tmp_path: Path) -> None:
     lines = ARTICLES.read_text("utf-8").splitlines()
     (tmp_path / "few.jsonl").write_text("\n".join(lines[::34]) + "\n", "utf-8")
     root = tmp_path / "root"
-    srrag("build", "corpus=jsonl", f"corpus.path={tmp_path / 'few.jsonl'}", f"root={root}")
+    few = f"corpus.path={tmp_path / 'few.jsonl'}"
+    srrag("build", "corpus=jsonl", few, f"root={root}", "plan=graph", "stages.names=null")
     told = read_table((REPOSITORY / "docs" / "scale.md").read_text("utf-8"))
     documents, costs = measured(root)
     now = read_table(f"{MARKS[0]}\n{table(documents, costs)}\n{MARKS[1]}")

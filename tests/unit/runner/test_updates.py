@@ -59,7 +59,7 @@ def test_a_damaged_part_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.Mo
     part = next((root / "stages" / "extracts").rglob("part-*.parquet"))
     part.write_bytes(part.read_bytes()[:-1] + b"!")
     (papers / "taping.md").unlink()
-    assert rows_made(monkeypatch, root, papers).keys() == {"extracts", "triples", "findings"}
+    assert rows_made(monkeypatch, root, papers).keys() == {"extracts", "triples"}
     build(tmp_path / "once", papers, *PLAIN)
     assert tables(root) == tables(tmp_path / "once")
 

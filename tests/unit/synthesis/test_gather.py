@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from srrag.config.factory import ontology
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.store import Store
@@ -28,7 +29,7 @@ def test_names_that_the_build_encoded_are_not_encoded_again(
 
     monkeypatch.setattr(gather, "load", lambda encoder: SimpleNamespace(encode=counted))
     root = with_findings(sample_root, tmp_path / "root")
-    made = gather.StudyFindings(Store(root), "default").synthesise(PREVENTS)
+    made = gather.StudyFindings(Store(root), "default", ontology()).synthesise(PREVENTS)
     assert made.comparisons
     assert "running exercise" in asked, "no entity has this name"
     assert not {"exercise", "recurrence"} & {*asked}
@@ -39,7 +40,7 @@ def test_the_findings_that_an_answer_rests_on_say_what_is_compared(
 ) -> None:
     """A question in words of its own names no part; what its answer cites does."""
     store = Store(with_findings(sample_root, tmp_path / "root"))
-    read = gather.StudyFindings(store, "default")
+    read = gather.StudyFindings(store, "default", ontology())
     assert gather.findings_read(store, "default") == 4
     (walk,) = [row for row in read._findings if row["interventions"] == ["walking exercise"]]
     asked, answer = "Would I be spared by more steps a day?", "Walking put off recurrence."

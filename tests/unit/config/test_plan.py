@@ -46,6 +46,21 @@ def test_text_and_field_differ_in_the_sparse_index_alone() -> None:
     assert differ == {"sparse"}
 
 
+@pytest.mark.parametrize(
+    ("overrides", "made"),
+    [
+        ((), set[str]()),
+        (("plan=graph", "stages.names=null"), {"extracts", "triples"}),
+        (("plan=graph",), {"extracts", "triples", "findings"}),
+        (("engine=http", "engine.model=m"), {"extracts", "triples", "findings"}),
+    ],
+)
+def test_rules_extract_nothing_that_no_stage_reads(
+    overrides: tuple[str, ...], made: set[str]
+) -> None:
+    assert {"extracts", "triples", "findings"} & inputs(plan(*overrides)).keys() == made
+
+
 def test_an_unknown_word_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match=r"corpus\.title=headline: field, text, none"):
         plan("corpus.title=headline")
