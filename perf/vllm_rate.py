@@ -25,7 +25,7 @@ import pyarrow as pa
 from srrag.config.compose import configure
 from srrag.core.spec import build
 from srrag.core.step import Place
-from srrag.engine.call import Call, key_of
+from srrag.engine.base import Call, key_of
 from srrag.engine.vllm.engine import VllmEngine
 from srrag.engine.vllm.session import sampling
 from srrag.extract.extract_documents import ExtractDocuments

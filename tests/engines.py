@@ -17,8 +17,7 @@ from pydantic import Field
 from srrag.core.schema import relation
 from srrag.core.spec import place_field
 from srrag.core.step import LLMStep
-from srrag.engine.base import Model, Worker
-from srrag.engine.call import Call, Reply, Session
+from srrag.engine.base import Call, Model, Reply, Session, Worker
 from srrag.llm.completion import Answer, Completion, Prompt
 
 

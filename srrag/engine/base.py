@@ -3,12 +3,216 @@
 from __future__ import annotations
 
 import abc
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import lru_cache
+from typing import Any, Protocol, Self, runtime_checkable
 
-from srrag.core.spec import place_field
-from srrag.engine.call import Session
-from srrag.llm.completion import Answer, Engine, Prompt
+from srrag.core.errors import EngineError
+from srrag.core.spec import canonical, place_field, spec
+from srrag.llm.completion import Answer, Engine, Enums, Fault, Prompt
+
+TEMPLATE_TOKENS = 32
+"""Upper bound on the tokens that an engine and its chat template add to a message."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One prompt, ready to send. `key` identifies it with 16 bytes."""
+
+    key: bytes
+    prompt: Prompt
+    attempt: int = 0
+
+    @property
+    def seed(self) -> int:
+        """A seed of 31 bits that derives from the key."""
+        return int.from_bytes(self.key[:4], "big") & 0x7FFFFFFF
+
+    def messages(self) -> list[dict[str, str]]:
+        """The chat messages: system, user, then each former answer with what was wrong with it."""
+        messages = [
+            {"role": "system", "content": self.prompt.system},
+            {"role": "user", "content": self.prompt.user},
+        ]
+        for answer, wrong in self.prompt.turns:
+            messages.append({"role": "assistant", "content": answer})
+            messages.append({"role": "user", "content": wrong})
+        return messages
+
+    @property
+    def most_tokens_in(self) -> int:
+        """Upper bound on the prompt's tokens: one a byte of texts and schema, and the template."""
+        texts = [message["content"] for message in self.messages()]
+        size = sum(len(text.encode("utf-8", "replace")) + TEMPLATE_TOKENS for text in texts)
+        return size + len(schema_json(self.prompt.schema).encode())
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The result of a call: a text, or a fault that concerns this call alone.
+
+    `finish` is "stop", "length" for an answer cut off at `max_tokens`, or "looped" for one that was
+    cut off because it repeated itself. `tokens_thought` are those of `tokens_out` for thinking that
+    the endpoint counts. `retries` counts the attempts after the first. A call that was never
+    answered has 0 tokens. `note` is what to tell the user of the engine, once.
+    """
+
+    text: str = ""
+    finish: str = "stop"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_thought: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    fault: Fault | None = None
+    note: str = ""
+    known: bool = False
+    """Whether the answer was already in the journal, and so paid for by an earlier call."""
+
+
+class Session(Protocol):
+    """A running engine."""
+
+    async def complete(self, call: Call) -> Reply:
+        """Answer one of many concurrent calls. Raises EngineStopped to end the run."""
+        ...
+
+    async def close(self) -> None:
+        """Release the session's resources."""
+        ...
+
+
+@runtime_checkable
+class DeferringSession(Session, Protocol):
+    """A session whose answers come after the run: it collects calls in files."""
+
+    @property
+    def submitted(self) -> tuple[int, int]:
+        """The most tokens, in and out, of calls of earlier runs that have no answer yet."""
+        ...
+
+    def find(self, call: Call) -> Reply | None:
+        """Return the answer that came, or the fault that ends the call; None if it has to wait."""
+        ...
+
+    def pending(self, call: Call) -> bool:
+        """Whether an earlier run collected the call, so that it is counted in `submitted`."""
+        ...
+
+    def defer(self, call: Call) -> None:
+        """Collect a call, once."""
+        ...
+
+    def postpone(self, call: Call) -> None:
+        """Note a call that a later run has to collect, since the budget does not allow it now."""
+        ...
+
+    def awaited(self) -> str:
+        """Say, after `close`, in one line what has to be answered; "" for nothing."""
+        ...
+
+
+Opener = Callable[[], Awaitable[Session]]
+"""Starts an engine and returns its session."""
+
+
+class SessionLostError(EngineError):
+    """The session is lost, for example because the engine's process died; a new one may work."""
+
+
+async def reply_of(pieces: AsyncGenerator[str | Reply, None]) -> Reply:
+    """The reply that the pieces of an answer end with."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            if isinstance(piece, Reply):
+                return piece
+    raise TypeError("the stream ended without a reply")
+
+
+@lru_cache(maxsize=256)
+def schema_json(schema: type[Answer]) -> str:
+    """The JSON schema of an answer as text, with its fields in the order of their declaration.
+
+    Guided decoding generates the fields in this order, so declare reasons before judgements.
+    """
+    return json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+
+
+LENGTHS = frozenset({"minLength", "maxLength"})
+"""Bounds of texts in a schema."""
+
+
+def allowed(schema: type[Answer], enums: Enums, dropped: frozenset[str] = frozenset()) -> Any:
+    """The JSON schema of an answer whose named fields ("Model.field") allow these values alone.
+
+    Of a list of texts, the values are regular expressions, one of which each item follows. The
+    keywords in `dropped` are left out.
+    """
+    shape = schema.model_json_schema()
+    models = {**shape.get("$defs", {}), schema.__name__: shape}
+    for name, values in enums:
+        model, _, field = name.partition(".")
+        properties = models[model]["properties"]
+        if properties[field].get("items", {}).get("type") == "string":
+            either = "|".join(f"({value})" for value in values)
+            properties[field]["items"]["pattern"] = f"^({either})$"
+        else:
+            properties[field] = {"type": "string", "enum": list(values)}
+    return _without(shape, dropped)
+
+
+def _without(node: Any, dropped: frozenset[str]) -> Any:
+    """Drop keywords from a schema, but keep properties of the same names."""
+    if isinstance(node, list):
+        return [_without(item, dropped) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: {name: _without(child, dropped) for name, child in value.items()}
+        if key in ("properties", "$defs")
+        else value
+        if key in ("const", "enum", "default", "examples")
+        else _without(value, dropped)
+        for key, value in node.items()
+        if key not in dropped
+    }
+
+
+@lru_cache(maxsize=64)
+def _engine_json(engine: Engine) -> str:
+    return canonical(spec(engine))
+
+
+@lru_cache(maxsize=1024)
+def _prefix(engine: Engine, schema: type[Answer], system: str) -> bytes:
+    return _digest([_engine_json(engine), schema_json(schema), system])
+
+
+def _digest(values: list[object]) -> bytes:
+    text = json.dumps(values, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
+
+
+def key_of(engine: Engine, prompt: Prompt, attempt: int = 0) -> bytes:
+    """Hash everything that decides an answer: engine, guide, prompt, sampling, draw, attempt."""
+    enums = [[[name, list(values)] for name, values in prompt.enums]] if prompt.enums else []
+    return _digest(
+        [
+            _prefix(engine, prompt.schema, prompt.system).hex(),
+            *enums,
+            prompt.user,
+            [list(turn) for turn in prompt.turns],
+            prompt.temperature,
+            prompt.max_tokens,
+            prompt.draw,
+            attempt,
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -101,3 +305,79 @@ class Model(Engine):
     @abc.abstractmethod
     async def open(self) -> Session:
         """Start a session; raises an error of one clear line if it cannot start."""
+
+
+Listen = Callable[[Prompt, int, str], None]
+"""Observer called with prompt, attempt and the next piece of its answer, in the engine's thread."""
+
+
+@runtime_checkable
+class StreamingSession(Session, Protocol):
+    """A session that can also stream its answers."""
+
+    def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
+        """Yield the pieces of an answer, then the reply that `complete` would return.
+
+        Of an answer that breaks off, the reply holds what had come, and says how.
+        """
+        ...
+
+
+@dataclass
+class _Ear:
+    """An observer, the schemas of the answers that it observes, and the error that it raised."""
+
+    listen: Listen
+    schemas: tuple[type[Answer], ...]
+    error: Exception | None = None
+
+    def hear(self, call: Call, piece: str) -> None:
+        if self.error is None:
+            try:
+                self.listen(call.prompt, call.attempt, piece)
+            except Exception as error:
+                # The call is paid for, so it continues and its answer is kept.
+                self.error = error
+
+
+_ear: ContextVar[_Ear | None] = ContextVar("ear", default=None)
+
+
+@contextmanager
+def listening(listen: Listen, *schemas: type[Answer]) -> Iterator[None]:
+    """Observe the answers of these schemas to prompts sent in this context (thread or task).
+
+    Only new answers of engines in this process are streamed; answers from the log or from another
+    process arrive whole. An error of the observer is raised when the block ends.
+    """
+    ear = _Ear(listen, schemas)
+    token = _ear.set(ear)
+    try:
+        yield
+    finally:
+        _ear.reset(token)
+    if ear.error is not None:
+        raise ear.error
+
+
+async def answered(session: Session, call: Call) -> Reply:
+    """Answer a call, streaming it if this context has an observer and the session can stream."""
+    ear = _ear.get()
+    if ear is None or call.prompt.schema not in ear.schemas:
+        return await session.complete(call)
+    async with aclosing(pieces(session, call)) as items:
+        async for item in items:
+            if isinstance(item, Reply):
+                return item
+            ear.hear(call, item)
+    raise TypeError(f"{type(session).__name__}.stream ended without a reply")
+
+
+async def pieces(session: Session, call: Call) -> AsyncGenerator[str | Reply, None]:
+    """Yield the pieces of a session's answer, then the reply; of one that cannot stream only it."""
+    if not isinstance(session, StreamingSession):
+        yield await session.complete(call)
+        return
+    async with aclosing(session.stream(call)) as items:
+        async for item in items:
+            yield item

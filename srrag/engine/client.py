@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from srrag.core.errors import EngineError
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import (
     AWAITED,

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
 
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, Session, key_of
+from srrag.engine.base import Call, Model, Reply, Session, key_of, pieces
 from srrag.engine.openai.engine import HttpEngine
-from srrag.engine.stream import pieces
 from srrag.llm.completion import Answer, Completion, Engine, EngineStopped, Prompt, read
 from srrag.llm.fields import Items, Text
 from srrag.llm.salvage import spoken

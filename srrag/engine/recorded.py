@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from srrag.core.errors import UsageError, reading
 from srrag.core.spec import place_field
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Model, Reply
 from srrag.llm.completion import Fault
 
 _STEP_CHARS = {"choose": 400, "rationale": 300}

@@ -18,7 +18,7 @@ from srrag.core.ids import content_id
 from srrag.core.pipeline import build_version
 from srrag.core.step import Place
 from srrag.core.units import open_units
-from srrag.engine.stream import listening
+from srrag.engine.base import listening
 from srrag.llm.completion import tallied
 from srrag.model.embed import few_texts
 from srrag.rerank.betr import terms_of

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.step import Build, Place, Step, within
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Opener, Reply
+from srrag.engine.base import Call, Model, Opener, Reply
 from srrag.engine.client import EngineLoop, LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog

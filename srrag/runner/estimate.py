@@ -21,8 +21,7 @@ from srrag.core.ids import segment_id
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.client import LogClient, Send
 from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt, read
 from srrag.runner.deletion.tombstones import Tombstones

@@ -7,8 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
-from srrag.engine.base import Model
-from srrag.engine.call import Opener, Reply
+from srrag.engine.base import Model, Opener, Reply
 from srrag.runner.engines import engines_here, engines_of
 from srrag.serve.listeners import ClientGone, audience
 from srrag.serve.settings import ServeSettings

@@ -18,7 +18,7 @@ from srrag.answer.write.streaming import STREAMED, AnswerStream
 from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
 from srrag.core.step import Function, Place, StepWrapper, bare
-from srrag.engine.stream import listening
+from srrag.engine.base import listening
 from srrag.serve.turns import Turns
 
 Event = tuple[str, Any]

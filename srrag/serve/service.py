@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from srrag.core.pipeline import build_version
-from srrag.engine.base import Model
-from srrag.engine.call import Opener
+from srrag.engine.base import Model, Opener
 from srrag.llm.completion import one_line
 from srrag.serve.api_keys import Rate
 from srrag.serve.batcher import Batcher, Ticket

@@ -27,7 +27,7 @@ OF_AN_ANSWER = {
     "serve/graph_walk.py": 1,
     "serve/ray/step_worker.py": 1, "serve/remote_steps.py": 2,
 }  # fmt: skip
-OF_A_LOG = {"engine/log/parts.py": 1}
+OF_A_LOG = {"engine/log/journal.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
     "graph/grouping.py": 3,

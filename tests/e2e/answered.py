@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.engine.log.entry import journal_file, list_log
 from srrag.engine.log.journal import read_journal
-from srrag.engine.log.listing import journal_file, list_log
 from srrag.storage.store import Store
 from tests.conftest import REPOSITORY
 

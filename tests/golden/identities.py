@@ -9,7 +9,7 @@ from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.config.places import choices
 from srrag.core.spec import fingerprint, spec
-from srrag.engine.call import key_of
+from srrag.engine.base import key_of
 from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.vllm.engine import VllmEngine
 from tests.golden.cases import CASES

@@ -10,7 +10,7 @@ import pytest
 from srrag.core.kinds import MODULES, class_of
 from srrag.core.spec import fingerprint, spec
 from srrag.corpus.parse import ParseDocuments
-from srrag.engine.call import _engine_json, _prefix, key_of
+from srrag.engine.base import _engine_json, _prefix, key_of
 from srrag.engine.openai.engine import HttpEngine
 from tests.golden.cases import CASES
 from tests.golden.identities import FILE, identities

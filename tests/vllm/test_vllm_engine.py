@@ -20,7 +20,7 @@ import pytest
 from srrag.answer.write.cited import CitedAnswer
 from srrag.corpus.chunk import BlockGroups
 from srrag.corpus.grade_documents import GradeAnswer
-from srrag.engine.call import Call, Reply, SessionLostError, key_of
+from srrag.engine.base import Call, Reply, SessionLostError, key_of
 from srrag.extract.extract_documents import Extraction
 from srrag.llm.completion import Answer, Prompt
 from tests.vllm.conftest import Open

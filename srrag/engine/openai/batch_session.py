@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Reply
 from srrag.engine.openai import protocol
 
 if TYPE_CHECKING:

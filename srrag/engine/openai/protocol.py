@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from srrag.core.errors import EngineError
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Reply
 from srrag.llm.completion import Fault, one_line
 from srrag.llm.loops import ended
 

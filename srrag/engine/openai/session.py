@@ -15,11 +15,10 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from srrag.engine.call import Call, Reply, reply_of
+from srrag.engine.base import Call, Reply, reply_of
 from srrag.engine.openai import protocol
-from srrag.engine.openai.engine import HttpEngine
+from srrag.engine.openai.engine import Dialect, HttpEngine
 from srrag.engine.openai.protocol import AttemptError
-from srrag.engine.openai.request import Dialect
 from srrag.llm.completion import EngineStopped, Fault
 from srrag.llm.loops import LoopWatch
 

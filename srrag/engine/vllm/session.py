@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from srrag.core.errors import EngineError
-from srrag.engine.call import LENGTHS, Call, Reply, SessionLostError, allowed, reply_of
+from srrag.engine.base import LENGTHS, Call, Reply, SessionLostError, allowed, reply_of
 from srrag.llm.completion import Answer, Enums, Fault, one_line
 from srrag.llm.loops import LoopWatch, ended
 

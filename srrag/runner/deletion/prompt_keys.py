@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 from srrag.core.spec import build, spec
 from srrag.core.stage import Stage
 from srrag.core.step import Build, LLMStep, OpenedLLMStep, Place
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.client import LogClient
+from srrag.engine.log.entry import journal_file, list_log
 from srrag.engine.log.journal import read_journal
-from srrag.engine.log.listing import journal_file, list_log
 from srrag.llm.completion import Client, Completion, Engine, Prompt
 from srrag.runner.engines import engines_of
 from srrag.runner.part import live

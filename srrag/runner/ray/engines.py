@@ -20,8 +20,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from srrag.core.step import Place
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Opener, Reply, Session, SessionLostError
+from srrag.engine.base import Call, Model, Opener, Reply, Session, SessionLostError
 from srrag.engine.client import DispatcherLostError, LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.llm.completion import Account, Engine, EngineStopped, Fault, one_line

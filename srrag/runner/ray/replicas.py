@@ -10,9 +10,7 @@ from typing import Any
 
 from ray.exceptions import RayActorError, RayTaskError
 
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, Session, SessionLostError
-from srrag.engine.stream import pieces
+from srrag.engine.base import Call, Model, Reply, Session, SessionLostError, pieces
 from srrag.llm.completion import EngineStopped, one_line
 
 TRIES = 3

@@ -16,7 +16,7 @@ from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import DeploymentUnavailableError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
-from srrag.engine.call import Call, Opener, Reply
+from srrag.engine.base import Call, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
 from srrag.runner.ray.replicas import TRIES, ReplicaSession
 from srrag.serve.api_keys import Rate

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from srrag.engine.call import Call, Reply, Session, key_of
+from srrag.engine.base import Call, Reply, Session, key_of
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Answer, Prompt
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.engine.call import Call, Reply, key_of
+from srrag.engine.base import Call, Reply, key_of
 from srrag.engine.client import MAX_LOST, DispatcherLostError, LogClient
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal

@@ -12,7 +12,7 @@ import pytest
 from srrag.answer.write.choose import ChooseOption
 from srrag.core.errors import UsageError
 from srrag.core.step import LLMStep
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Reply
 from srrag.engine.recorded import RecordedEngine, sha256_of
 from srrag.lab.experiment.pairs import paired
 from srrag.lab.judges.choice import ACCURACY

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from srrag.core.schema import ANCHORS, empty_value
 from srrag.core.step import LLMStep, Place
-from srrag.engine.base import Model
-from srrag.engine.call import Call, Reply, Session
+from srrag.engine.base import Call, Model, Reply, Session
 from srrag.engine.client import LogClient
 from srrag.engine.dispatcher import Dispatchers
 from srrag.llm.completion import Account, Usage, read, tallied

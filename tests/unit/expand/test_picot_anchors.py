@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.engine.call import Call
+from srrag.engine.base import Call
 from srrag.expand.picot_anchors import PARTS, FindAnchors, QuestionParts, locate
 from srrag.llm.completion import read
 from tests.unit.expand.asking import (

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 import pytest
 
-from srrag.engine.call import schema_json
+from srrag.engine.base import schema_json
 from srrag.llm.completion import Answer, PromptFile, read
 from srrag.llm.fields import Items, Means, Text, cut, explained, most_tokens
 

@@ -16,7 +16,7 @@ from srrag.core.rows import filled, rejected
 from srrag.core.schema import HITS, REJECT
 from srrag.core.spec import place_field
 from srrag.core.step import Function, LLMStep, Place, Step
-from srrag.engine.call import Call, Reply, Session
+from srrag.engine.base import Call, Reply, Session
 from srrag.llm.completion import Completion, Fault, Prompt
 from srrag.retrieve.questions import question_table
 from srrag.runner.local import LocalRunner

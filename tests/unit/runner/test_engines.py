@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from srrag.core.step import Place
-from srrag.engine.call import Session, SessionLostError
+from srrag.engine.base import Session, SessionLostError
 from srrag.llm.completion import Account, EngineStopped
 from srrag.runner.engines import engines_here
 from srrag.runner.local import LocalRunner

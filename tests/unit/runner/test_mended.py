@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from srrag.engine.log.listing import receipt_file
-from srrag.engine.log.parts import seal
+from srrag.engine.log.entry import receipt_file
+from srrag.engine.log.journal import seal
 from srrag.graph.communities import DetectCommunities
 from srrag.runner.relation_builds import manifest_of
 from srrag.runner.repair import Repair, mend_marker

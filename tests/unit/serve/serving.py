@@ -23,8 +23,7 @@ from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline
 from srrag.core.spec import place_field
 from srrag.core.step import Function, Place, Step, StepWrapper
-from srrag.engine.base import Model, Worker
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Model, Reply, Worker
 from srrag.reading.prose import split_sentences
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.serve.api.app import create_app

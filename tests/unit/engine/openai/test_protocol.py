@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from srrag.engine.call import Call, Reply
+from srrag.engine.base import Call, Reply
 from srrag.engine.openai import protocol
 from srrag.engine.openai.protocol import Event, Said
 from srrag.llm.completion import Answer, Prompt, read

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from srrag.engine.call import Reply, Session
+from srrag.engine.base import Reply, Session, StreamingSession, listening
 from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai import protocol, session
 from srrag.engine.openai.session import proxy_for
-from srrag.engine.stream import StreamingSession, listening
 from srrag.llm.completion import Account, EngineStopped, Fault, read
 from srrag.llm.loops import LoopWatch
 from tests.endpoint import Endpoint, serve

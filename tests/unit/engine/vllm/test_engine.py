@@ -17,8 +17,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from srrag.core.spec import build, spec
-from srrag.engine.vllm.engine import VllmEngine
-from srrag.engine.vllm.model_folder import folder_revision
+from srrag.engine.vllm.engine import VllmEngine, folder_revision
 from srrag.engine.vllm.session import guide
 from srrag.llm.completion import Answer
 
@@ -148,7 +147,7 @@ if sys.argv[1:]:
     pickle.loads(bytes.fromhex(sys.argv[1]))
     print("tied", flush=True)
 else:
-    from srrag.engine.vllm.model_folder import EndsWithParent
+    from srrag.engine.vllm.engine import EndsWithParent
     word = pickle.dumps(pickle.loads(pickle.dumps(EndsWithParent()))).hex()
     child = subprocess.Popen([sys.executable, __file__, word])
     print(child.pid, flush=True)

@@ -15,8 +15,8 @@ import pytest
 from srrag.core import kinds
 from srrag.core.step import Place
 from srrag.corpus.record import RawRecord
-from srrag.engine.log.listing import journal_file
-from srrag.engine.log.parts import seal
+from srrag.engine.log.entry import journal_file
+from srrag.engine.log.journal import seal
 from srrag.graph.communities import DetectCommunities
 from srrag.runner.build import BuildJob
 from srrag.runner.deletion import delete as module

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.engine.call import Call
+from srrag.engine.base import Call
 from srrag.engine.openai.engine import HttpEngine
 from srrag.systems.biogen.summarise import MAX_CHARS, SummariseDocuments
 from tests.unit.expand.asking import baseline_faults, by_rules, questions, scripted, with_reject
