@@ -9,13 +9,12 @@ from typing import Any
 
 from srrag.core.errors import UsageError, check_numbers, reading
 from srrag.core.units import Units
-from srrag.export.neo4j_csv import IMPORT
+from srrag.export.submission import write_submissions, write_trec_runs
 from srrag.export.write import (
     FORMATS,
+    IMPORT,
     open_exported,
     write_atomically,
-    write_submissions,
-    write_trec_runs,
 )
 from srrag.lab.report.results import read_results
 from srrag.runner.progress import say

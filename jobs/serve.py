@@ -22,7 +22,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     """Serve until interrupted."""
     settings = settings_of(config)
     from srrag.serve.ray.deployments import Cluster, served
-    from srrag.serve.ray.health import Health
+    from srrag.serve.ray.starting import Health
 
     cluster = factory.make_as(Cluster, config["ray"], "ray")
     up = time.monotonic()

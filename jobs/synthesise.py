@@ -8,8 +8,7 @@ from typing import Any
 from srrag.library.root import Root
 from srrag.library.terminal import check_question
 from srrag.runner.progress import say
-from srrag.synthesis.forest import draw
-from srrag.synthesis.text import readable
+from srrag.synthesis.text import draw, readable
 
 
 def run(config: dict[str, Any]) -> dict[str, Any]:

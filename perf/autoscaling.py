@@ -47,7 +47,7 @@ from srrag.engine.vllm.engine import VllmEngine
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.configured import settings_of
 from srrag.serve.ray.deployments import Cluster, prepare, served
-from srrag.serve.ray.health import NAME
+from srrag.serve.ray.starting import NAME
 from srrag.serve.settings import Deployment, ServeSettings
 from tests.unit.serve.serving import CitingModel, CitingSession, citing
 from tests.unit.serve.serving import paced as slowed

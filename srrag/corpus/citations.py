@@ -12,11 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from srrag.corpus.encoding import decode
 from srrag.corpus.inline_xml import inline_text
-from srrag.corpus.paper_ids import doi_of, pmcid_of, pmid_of
-from srrag.corpus.parsed import Unparsable
-from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.corpus.parse_text import decode
+from srrag.corpus.parsed import Unparsable, doi_of, local_name, pmcid_of, pmid_of, xml_root
 
 Citation = dict[str, Any]
 """`title`, `text` (the abstract), `year`, `pmid`, `pmcid`, `doi`, `journal`, and lists."""

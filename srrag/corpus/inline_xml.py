@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from lxml import etree
 
-from srrag.corpus.safe_xml import entity_text, local_name
+from srrag.corpus.parsed import entity_text, local_name
 
 MAX_ROWS, MAX_COLUMNS = 5_000, 100
 

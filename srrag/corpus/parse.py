@@ -15,14 +15,13 @@ import pyarrow as pa
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.clean import tidy_document, tidy_inline, unescape
-from srrag.corpus.paper_ids import plain_ids
-from srrag.corpus.parse_cnxml import parse_cnxml
 from srrag.corpus.parse_html import parse_docx, parse_html
 from srrag.corpus.parse_jats import parse_jats
 from srrag.corpus.parse_pdf import parse_pdf, parse_pdf_docling
-from srrag.corpus.parse_pubmed import parse_pubmed
 from srrag.corpus.parse_text import markdown_parts, parse_markdown, parse_plain
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, check_kept, plain_metadata
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, check_kept, plain_ids, plain_metadata
+from srrag.corpus.read_cnxml import parse_cnxml
+from srrag.corpus.read_pubmed import parse_pubmed
 
 _CONTENT = ("text", "title")
 

@@ -14,12 +14,18 @@ from lxml import etree
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from srrag.corpus.encoding import decode
 from srrag.corpus.inline_xml import MAX_ROWS, TableCell, grid, span_of
-from srrag.corpus.paper_ids import doi_of
-from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
-from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.corpus.parse_text import decode, markdown_parts
+from srrag.corpus.parsed import (
+    Metadata,
+    Parsed,
+    Unparsable,
+    count_words,
+    doi_of,
+    local_name,
+    xml_root,
+    year_of,
+)
 
 _MAX_UNPACKED_BYTES = 200_000_000
 _TEXT_PARTS = ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml")

@@ -8,8 +8,15 @@ from collections.abc import Iterator
 from lxml import etree
 
 from srrag.corpus.inline_xml import TableCell, inline_text, markdown, spans_of, words_of
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, year_of
-from srrag.corpus.safe_xml import local_name, xml_root
+from srrag.corpus.parsed import (
+    Metadata,
+    Parsed,
+    Unparsable,
+    count_words,
+    local_name,
+    xml_root,
+    year_of,
+)
 
 _MAX_LEVEL = 6
 _LEFT_OUT = frozenset([

@@ -12,12 +12,10 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import Any
 
-from srrag.corpus.boilerplate import page_furniture
-from srrag.corpus.paper_ids import doi_of
+from srrag.corpus.clean import page_furniture
 from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words
-from srrag.corpus.pdf_fonts import UNKNOWN
-from srrag.corpus.pdf_lines import SCAN, PdfLine, properties, read_pages
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, doi_of
+from srrag.corpus.pdf_lines import SCAN, UNKNOWN, PdfLine, properties, read_pages
 
 _LARGER = 1.15
 _MAX_HEADING_CHARS = 120

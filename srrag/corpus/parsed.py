@@ -1,4 +1,6 @@
-"""The output of a parser for one document."""
+"""What parsers and readers of documents share: their results, the ids of papers, and XML that is
+read without files, network or entities of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,11 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html.entities import html5
+from typing import Any
+from urllib.parse import unquote
+
+from lxml import etree
 
 from srrag.core.errors import SrragError
 
@@ -105,3 +112,87 @@ def _scalar(value: object) -> str | None:
     if isinstance(value, (str, int, float, datetime.date)):
         return str(value)[:_MAX_VALUE_CHARS].strip()
     return None
+
+
+_END = r"0*([1-9]\d{0,8})(?:\.\d{1,2})?/?\Z"
+_DIGITS = re.compile(rf"(?:https?://\S*pubmed\S*/)?(?:pmid|pubmed)?[:\s]*{_END}", re.IGNORECASE)
+_PMCID = re.compile(rf"(?:https?://\S*/(?=PMC))?(?:pmcid[:\s]*)?(?:PMC\s*)?{_END}", re.IGNORECASE)
+_DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]+")
+_HYPHENS = str.maketrans("\u2010\u2011\u2012\u2013\ufe63", "-----")  # as typesetters print them
+_AROUND = ".,;:'’”*"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+def pmid_of(told: object) -> str:
+    """The digits of a PMID, "" if there are none."""
+    found = _DIGITS.match(str(told).strip())
+    return found[1] if found else ""
+
+
+def pmcid_of(told: object) -> str:
+    """A PMCID with its "PMC", which older articles leave out; "" if it is none."""
+    found = _PMCID.match(str(told).strip())
+    return f"PMC{found[1]}" if found else ""
+
+
+def doi_of(told: object) -> str:
+    """The first DOI in a text, in lower case, without the marks behind it; "" if there is none.
+
+    A bracket stays where the DOI opens it: Elsevier's hold pairs, as in 10.1016/s0140-6736(05)1.
+    """
+    found = _DOI.search(unquote(str(told)).translate(_HYPHENS))
+    if found is None:
+        return ""
+    doi = found[0]
+    while doi[-1] in _AROUND or doi.count(doi[-1]) > doi.count(_BRACKETS.get(doi[-1], doi[-1])):
+        doi = doi[:-1]
+    return doi.lower()
+
+
+_FORMS = {"pmid": pmid_of, "pmcid": pmcid_of, "doi": doi_of}
+
+
+def plain_ids(metadata: Metadata) -> Metadata:
+    """Return metadata with PMID, PMCID and DOI in one form; what is no such id is left out."""
+    kept = {name: value for name, value in metadata.items() if name not in _FORMS}
+    for name, form in _FORMS.items():
+        if plain := form(metadata.get(name, "")):
+            kept[name] = plain
+    return kept
+
+
+def xml_root(body: bytes) -> etree._Element:
+    """Parse XML; raises Unparsable("broken_xml") or ("unsafe_xml") if it declares entities."""
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(body, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise Unparsable("broken_xml", str(error).splitlines()[0]) from error
+    if root is None:
+        raise Unparsable("broken_xml", "no root element")
+    internal = root.getroottree().docinfo.internalDTD
+    if internal is not None and _declares_entities(internal):
+        raise Unparsable("unsafe_xml", "the document declares entities of its own")
+    return root
+
+
+def _declares_entities(internal: Any) -> bool:  # the stubs lack DTD.entities
+    return next(iter(internal.entities()), None) is not None
+
+
+def local_name(node: etree._Element) -> str:
+    """Return the element's name without its namespace; "" for entity references."""
+    return etree.QName(node).localname if isinstance(node.tag, str) else ""
+
+
+def entity_text(node: etree._Element) -> str:
+    """Return the character of an unexpanded HTML reference such as &eacute;, else ""."""
+    return html5.get((node.text or "").lstrip("&"), "")

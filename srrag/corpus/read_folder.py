@@ -21,10 +21,9 @@ from srrag.core.spec import place_field
 from srrag.corpus.citations import export_format, read_citations
 from srrag.corpus.parse_jats import split_articles
 from srrag.corpus.parse_text import front_matter_id
-from srrag.corpus.parsed import Unparsable
+from srrag.corpus.parsed import Unparsable, xml_root
 from srrag.corpus.read_pubmed import cut_articles, is_pubmed, pubmed_record
 from srrag.corpus.record import RawRecord, is_inside, refusal, relative_name, resolve, unique, walk
-from srrag.corpus.safe_xml import xml_root
 
 MAX_BYTES = 2_000_000_000
 """What all files of an archive may hold together, unpacked."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from srrag.algo.terms import terms
-from srrag.expand.anchor_rules import PERSON, rule_anchors
+from srrag.expand.picot_anchors import PERSON, rule_anchors
 from srrag.reading.mentions import find_mentions
 
 MAX_TURNS = 8

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from srrag.core.ontology import Ontology
 from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
-from srrag.expand.anchor_rules import rule_anchors
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
-from srrag.expand.picot_anchors import PARTS, QuestionParts, locate
+from srrag.expand.picot_anchors import PARTS, QuestionParts, locate, rule_anchors
 from srrag.expand.question_step import QuestionStep
 from srrag.llm.completion import Answer, Prompt, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens

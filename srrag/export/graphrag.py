@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.export.graph import GRADES, Graph, Ints
-from srrag.export.texts import Texts, unique_titles
+from srrag.export.graph import GRADES, Graph, Ints, Texts, unique_titles
 from srrag.graph.partition import read_rows
 from srrag.model.encoder import Encoder
 from srrag.model.tokens import load_tokenizer

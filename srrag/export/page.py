@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from srrag.core.html import policy
 from srrag.export.graph import DOCUMENT_TYPE, GRADE_COLUMNS, Graph, Ints
-from srrag.export.quotes import with_quotes
-from srrag.export.select import Selection
+from srrag.export.select import Selection, with_quotes
 
 Points = npt.NDArray[np.float64]
 

@@ -1,10 +1,9 @@
-"""Write the graph of a build, or a part of it, in the format of another tool."""
+"""The graph of a build, or a part of it, for another tool: GraphML, Neo4j and others."""
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,100 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from lxml import etree
+from pyarrow import csv
 
 from srrag.core.errors import UsageError
-from srrag.core.formats import write_run
-from srrag.core.hits import unpack_hits
 from srrag.core.pipeline import without_graph
-from srrag.core.units import Units
-from srrag.export.graph import GRADE_COLUMNS, Graph, open_graph
+from srrag.export.graph import GRADE_COLUMNS, Graph, open_graph, open_texts
 from srrag.export.graphrag import write_graphrag
-from srrag.export.neo4j_csv import write_neo4j
 from srrag.export.select import Selection, select_community, select_entity
-from srrag.export.submission import faults_of, submission
-from srrag.export.texts import open_texts
 from srrag.export.youtu import write_nodes_and_edges, write_triples
-from srrag.storage.atomic_write import commit_json
 from srrag.storage.manifest import check_files
 from srrag.storage.store import Store
+
+_TYPES = {"mentions": "int", "documents": "int", "confidence": "float"} | dict.fromkeys(
+    GRADE_COLUMNS, "int"
+)
+NODES, EDGES = "nodes.csv", "edges.csv"
+IMPORT = (
+    "neo4j-admin database import full --multiline-fields=true "
+    f"--nodes={NODES} --relationships={EDGES} neo4j"
+)
+"""The command that reads the two files; a name may hold a line break, hence the flag."""
+
+
+def write_neo4j(graph: Graph, folder: Path) -> dict[str, int]:
+    """Write both files; return how many nodes and edges there are.
+
+    The label of a node is "Entity" and its type, the type of an edge is its relation.
+    """
+    return {
+        "entities": _write_csv(
+            folder / NODES,
+            (_node_columns(t) for _, t in graph.entity_batches(mentions=True, topics=True)),
+        ),
+        "edges": _write_csv(folder / EDGES, (_edge_columns(t) for _, t in graph.edge_batches())),
+    }
+
+
+def _node_columns(table: pa.Table) -> pa.Table:
+    labels = pc.binary_join_element_wise("Entity", element(table["type"]), ";")
+    doc_ids = pc.list_flatten(table["mention_list"])
+    parents = pc.list_parent_indices(table["mention_list"])
+    columns = {"entity_id:ID": table["entity_id"], ":LABEL": labels}
+    for name in table.column_names:
+        if name not in ("entity_id", "mention_list"):
+            columns[_header(name)] = table[name]
+    columns["doc_ids:string[]"] = _joined(parents, pc.struct_field(doc_ids, "doc_id"), len(table))
+    return pa.table(columns)
+
+
+def _edge_columns(table: pa.Table) -> pa.Table:
+    ends = {":START_ID": "head_id", ":END_ID": "tail_id", ":TYPE": "relation", "edge_id": "edge_id"}
+    columns = {header: table[name] for header, name in ends.items()}
+    return pa.table(columns | {_header(n): table[n] for n in ("kind", "confidence", "mentions")})
+
+
+def _header(name: str) -> str:
+    return f"{name}:{_TYPES.get(name, 'string')}"
+
+
+def element(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as elements of an array: neo4j-admin knows no escape for the ';' between them."""
+    return pc.replace_substring(column, ";", ",")
+
+
+def _joined(parents: pa.ChunkedArray, values: pa.ChunkedArray, num_rows: int) -> pa.Array:
+    """Distinct values of each parent row, in order of first occurrence, joined by ';'."""
+    pairs = pa.table({"row": parents, "value": element(values)})
+    first = pairs.group_by(["row", "value"], use_threads=False).aggregate([])
+    lists = first.group_by("row", use_threads=False).aggregate([("value", "list")])
+    joined = pc.binary_join(lists["value_list"], ";")
+    place = pc.index_in(pa.array(range(num_rows), pa.int64()), value_set=lists["row"])
+    return pc.fill_null(joined.take(place), "")
+
+
+def inert(table: pa.Table) -> pa.Table:
+    """Texts that a spreadsheet would take for a formula, behind an apostrophe."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            text = pc.replace_substring_regex(table[place], r"^([=+@\t\r]|-\D)", r"'\1")
+            table = table.set_column(place, field, text)
+    return table
+
+
+def _write_csv(path: Path, tables: Iterator[pa.Table]) -> int:
+    """Write the tables as one CSV file with a bare header line; return the number of rows."""
+    num_rows = 0
+    options = csv.WriteOptions(include_header=False, quoting_style="needed")
+    with path.open("wb") as file:
+        for number, table in enumerate(tables):
+            if number == 0:
+                file.write((",".join(table.column_names) + "\n").encode())
+            csv.write_csv(inert(table), file, options)
+            num_rows += table.num_rows
+    return num_rows
+
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 # XML 1.0, section 2.2: what is no Char may not occur, not even as a character reference.
@@ -183,68 +260,3 @@ def write_atomically(
         for file in files:
             (folder / file).replace(out / file)
     return files, counts
-
-
-_SHOWN = 3
-
-
-def tags(names: list[str]) -> dict[str, str]:
-    """The run tag of each row: its name in letters that TREC allows.
-
-    Raises ValueError if two rows would have one tag.
-    """
-    made = {name: re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-") or "run" for name in names}
-    for name, tag in made.items():
-        if twin := next((n for n, t in made.items() if t == tag and n != name), None):
-            raise ValueError(f"rows {name!r} and {twin!r} have the same run tag {tag!r}")
-    return made
-
-
-def write_trec_runs(answers: Mapping[str, pa.Table], units: Units, folder: Path) -> dict[str, int]:
-    """Write `TAG.trec` for each row: documents by PMID (their own id without one), best first.
-
-    Raises ValueError that names a row without a ranking.
-    """
-    lines = 0
-    for name, tag in tags(list(answers)).items():
-        table = answers[name]
-        if "hits" not in table.column_names:
-            raise ValueError(f"row {name!r} holds no ranking: column 'hits' is missing")
-        ids, _, _ = unpack_hits(table["hits"])
-        listed = ids.to_pylist()
-        articles = dict(zip(listed, units.article_keys(listed).to_pylist(), strict=True))
-        rows = _alive(table, ["query_id", "hits"])
-        write_run(folder / f"{tag}.trec", rows, articles, tag)
-        lines += sum(len({articles[hit["unit_id"]] for hit in row["hits"]}) for row in rows)
-    return {"runs": len(answers), "lines": lines}
-
-
-def write_submissions(answers: Mapping[str, pa.Table], team: str, folder: Path) -> dict[str, int]:
-    """Write `TAG.json` for each row, a checked submission to TREC BioGen.
-
-    Raises ValueError that names row, topic and fault of an answer that the track would refuse.
-    """
-    counts = {"runs": len(answers), "topics": 0, "citations_without_pmid": 0}
-    counts["sentences_without_pmid"] = 0
-    for name, tag in tags(list(answers)).items():
-        table = answers[name]
-        missing = {"sentences", "evidence"} - set(table.column_names)
-        if missing:
-            raise ValueError(f"row {name!r} holds no answers: column {min(missing)!r} is missing")
-        rows = _alive(table, ["query_id", "sentences", "evidence"])
-        made = submission(rows, team, tag)
-        if faults := faults_of(made.entries):
-            more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
-            raise ValueError(f"row {name!r}: {'; '.join(faults[:_SHOWN])}{more}")
-        commit_json(folder / f"{tag}.json", made.entries)
-        counts["topics"] += len(made.entries)
-        counts["citations_without_pmid"] += made.citations_without_pmid
-        counts["sentences_without_pmid"] += made.sentences_without_pmid
-    return counts
-
-
-def _alive(table: pa.Table, names: list[str]) -> list[dict[str, Any]]:
-    """These columns of the rows that did not fail."""
-    alive = table.filter(table["reject"].is_null())
-    rows: list[dict[str, Any]] = alive.select(names).to_pylist()
-    return rows

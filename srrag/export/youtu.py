@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.export.graph import Graph, Ints
-from srrag.export.texts import Texts
+from srrag.export.graph import Graph, Ints, Texts
 
 Node = dict[str, Any]
 

@@ -24,8 +24,7 @@ from srrag.extract.numbered import NumberedBlock, blocks
 from srrag.extract.rule_lines import rule_lines
 from srrag.llm.completion import Answer, Completion, Enums, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
-from srrag.reading.abbreviations import abbreviations
-from srrag.reading.concepts import CONCEPTS
+from srrag.reading.concepts import CONCEPTS, abbreviations
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")
 FINDINGS_PART = PROMPT.path.parent / "parts" / "finding_lines.md"

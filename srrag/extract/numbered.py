@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from srrag.reading.sentences import Span, sentence_spans
+from srrag.reading.prose import Span, sentence_spans
 
 
 def ground(quote: str, text: str) -> tuple[int, int] | None:

@@ -21,8 +21,7 @@ from srrag.algo.local_moving import DetectionState
 from srrag.core.ids import segment_id
 from srrag.core.schema import COMMUNITIES
 from srrag.core.step import Build, Place, PreviousVersion
-from srrag.graph.encode_names import ENCODER
-from srrag.graph.name_vectors import NameVectors
+from srrag.graph.name_vectors import ENCODER, NameVectors
 from srrag.graph.nodes import Nodes, in_order
 from srrag.storage.atomic_write import link_or_copy
 

@@ -17,8 +17,15 @@ import pyarrow.parquet as pq
 
 from srrag.core.spec import place_field
 from srrag.core.step import Build, Place, PreviousVersion
-from srrag.graph.grouping import ungroup
-from srrag.graph.partition import SIDES, Side, merge_parts, on_threads, read_facts, write_rows
+from srrag.graph.partition import (
+    SIDES,
+    Side,
+    merge_parts,
+    on_threads,
+    read_facts,
+    ungroup,
+    write_rows,
+)
 from srrag.storage.mirror import opened
 
 _SOURCES = "sources.parquet"

@@ -20,7 +20,7 @@ from srrag.core.schema import EDGES, ENTITIES
 from srrag.core.spec import spec
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DetectCommunities
-from srrag.graph.encode_names import EncodeNames
+from srrag.graph.name_vectors import EncodeNames
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import check_files

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from srrag.core.ids import content_id
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
-from srrag.graph.tree_graph import TreeGraph
-from srrag.graph.tree_layout import Layout
+from srrag.graph.tree_graph import Layout, TreeGraph
 from srrag.llm.completion import Engine, Rules
 from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions

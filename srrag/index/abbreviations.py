@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from srrag.core.step import Build, Place
-from srrag.reading.abbreviations import FILE, abbreviations
+from srrag.reading.concepts import FILE, abbreviations
 from srrag.storage.read_live import read_live
 
 

@@ -197,7 +197,7 @@ class BuildStanding(Build):
 
     Of a work that several documents hold (`find_works`) the richest text stands for all: it
     has the statements about any of them, and the others are its copies.
-    `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.statuses`), "" for
+    `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.notices`), "" for
     none. A changed list repeats this build alone.
     """
 

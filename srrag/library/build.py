@@ -14,7 +14,7 @@ from srrag.core.errors import UsageError
 from srrag.core.html import templates
 from srrag.core.schema import REJECTS
 from srrag.core.stage import Plan
-from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
+from srrag.corpus.notices import keep_statuses, list_name, read_statuses
 from srrag.runner.build import BuildJob
 from srrag.runner.engines import engines_of
 from srrag.runner.estimate import EstimateJob, readable

@@ -20,7 +20,7 @@ from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
 from srrag.core.step import Function, Place
 from srrag.core.units import Units, open_units
-from srrag.library.results import CitedReplies, CitedReply, FoundPassages
+from srrag.library.results import CitedReplies, CitedReply, Evaluation, FoundPassages, evaluate_here
 from srrag.llm.completion import tallied
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
@@ -30,7 +30,6 @@ from srrag.storage.store import Store
 
 if TYPE_CHECKING:
     from srrag.library.build import BuildSummary
-    from srrag.library.evaluation import Evaluation
     from srrag.synthesis.synthesis import Synthesis
 
 BATCH = 64
@@ -156,8 +155,6 @@ class Root:
         overrides: Iterable[str] = (),
     ) -> Evaluation:
         """Score a pipeline on a benchmark of conf/bench, and its difference to a baseline."""
-        from srrag.library.evaluation import evaluate_here
-
         systems = [f"pipeline={pipeline}", *([f"baseline={baseline}"] if baseline else [])]
         return evaluate_here(self.store, self.name, bench, path, [*systems, *overrides])
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.provenance import tree
-from srrag.answer.record import AnswerRecord
-from srrag.answer.text import beside
+from srrag.answer.record import AnswerRecord, beside
 from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from srrag.reading.sentences import sentence_spans
+from srrag.reading.prose import sentence_spans
 
 _NAMED = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "

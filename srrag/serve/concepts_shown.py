@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.reading.abbreviations import written_out
-from srrag.reading.concepts import GENERAL
+from srrag.reading.concepts import GENERAL, written_out
 from srrag.reading.vocabulary import name_key
 
 BAR = (

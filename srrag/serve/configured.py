@@ -13,9 +13,8 @@ from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
-from srrag.serve.api_keys import read_keys
-from srrag.serve.settings import Deployment, Limits, ServeSettings
-from srrag.serve.telemetry.tracing import traces_to
+from srrag.serve.settings import Deployment, Limits, ServeSettings, read_keys
+from srrag.serve.telemetry import traces_to
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
-from srrag.serve.api.requests import Request
+from srrag.serve.api.bodies import Request
 from srrag.serve.errors import ApiError
 from srrag.storage import mirror
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, Field
 
 from srrag.export.graph import DOCUMENT_TYPE, Graph
-from srrag.export.quotes import with_quotes
+from srrag.export.select import with_quotes
 from srrag.graph.facts import entity_id
-from srrag.reading.abbreviations import read_abbreviations
+from srrag.reading.concepts import read_abbreviations
 from srrag.reading.vocabulary import tokens_of
 from srrag.serve.concepts_shown import BAR, COLUMNS, Spelling, columns_of, passes
 

@@ -19,7 +19,7 @@ from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
 from srrag.core.step import Function, Place, StepWrapper, bare
 from srrag.engine.base import listening
-from srrag.serve.turns import Turns
+from srrag.serve.batcher import Turns
 
 Event = tuple[str, Any]
 """Name (stage, evidence, finding or token) and data of an event."""

@@ -18,23 +18,20 @@ from typing import Any, TypeVar
 from srrag.core.pipeline import build_version
 from srrag.engine.base import Model, Opener
 from srrag.llm.completion import one_line
-from srrag.serve.api_keys import Rate
-from srrag.serve.batcher import Batcher, Ticket
-from srrag.serve.engines import SharedEngines
+from srrag.serve.batcher import Batcher, Ticket, Turns
 from srrag.serve.errors import ApiError, late, stopping
 from srrag.serve.remote_steps import all_here
-from srrag.serve.settings import ServeSettings
+from srrag.serve.settings import Rate, ServeSettings
 from srrag.serve.snapshot import (
     ENGINE_RETRY_S,
     Asking,
     Move,
     PipelineJob,
     PipelineResult,
+    SharedEngines,
     Snapshot,
 )
-from srrag.serve.telemetry.metrics import Metrics
-from srrag.serve.telemetry.tracing import traces_to
-from srrag.serve.turns import Turns
+from srrag.serve.telemetry import Metrics, traces_to
 from srrag.storage.mirror import bring
 from srrag.storage.store import Store
 

@@ -11,8 +11,7 @@ from typing import Any
 from srrag.core.schema import EFFECT_OF, TENDS
 from srrag.core.standing import HIDDEN
 from srrag.synthesis.effects import Effect, Unpooled, read_effect, unconfirmed
-from srrag.synthesis.names import NameMatcher, covered
-from srrag.synthesis.studies import REVIEWS, StudyPaper, one_study
+from srrag.synthesis.studies import REVIEWS, NameMatcher, StudyPaper, covered, one_study
 
 Row = dict[str, Any]
 Parts = Mapping[str, Sequence[str]]

@@ -17,21 +17,18 @@ from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
 from srrag.core.schema import DOCUMENTS
 from srrag.core.standing import COPY, Standings
 from srrag.core.step import Place
-from srrag.expand.anchor_rules import rule_anchors
+from srrag.expand.picot_anchors import rule_anchors
 from srrag.extract.extract_documents import ExtractDocuments
 from srrag.extract.list_extracts import ListTriples
-from srrag.graph.encode_names import vectors_of
+from srrag.graph.name_vectors import vectors_of
 from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
-from srrag.reading.abbreviations import read_abbreviations
-from srrag.reading.prose import section_role
-from srrag.reading.protocols import has_no_results
-from srrag.reading.sentences import sentence_spans
+from srrag.reading.concepts import read_abbreviations
+from srrag.reading.prose import has_no_results, section_role, sentence_spans
 from srrag.reading.statement import read_statement
 from srrag.storage.store import Store
 from srrag.synthesis.comparisons import Parts, Row, fits_people
-from srrag.synthesis.names import NameMatcher
-from srrag.synthesis.studies import StudyPaper
+from srrag.synthesis.studies import NameMatcher, StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
 _LABEL = re.compile(r"(?:#{1,6} +|\*\*)?([A-Z][A-Za-z]+(?: [A-Za-z]+){0,3})(?:\*\*)?(?::|$)")

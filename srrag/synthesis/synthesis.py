@@ -10,7 +10,7 @@ from typing import Any
 
 from srrag.core.grades import STUDIES, joined, kinds_of
 from srrag.core.schema import TENDS
-from srrag.synthesis.certainty import Domain, argue
+from srrag.synthesis.certainty import Domain, PeopleFit, argue, asked_of, fit
 from srrag.synthesis.comparisons import (
     Comparison,
     Found,
@@ -19,11 +19,8 @@ from srrag.synthesis.comparisons import (
     StudyRow,
     compare,
 )
-from srrag.synthesis.effects import RATIOS, Effect
-from srrag.synthesis.fit import PeopleFit, asked_of, fit
-from srrag.synthesis.names import NameMatcher
-from srrag.synthesis.pooling import PooledEffect, pool
-from srrag.synthesis.studies import StudyPaper
+from srrag.synthesis.effects import RATIOS, Effect, PooledEffect, pool
+from srrag.synthesis.studies import NameMatcher, StudyPaper
 
 DIFFERING = (
     "people", "dose", "duration", "frequency", "time", "comparator", "outcome", "design", "masking",

@@ -25,8 +25,7 @@ from srrag.answer.select.evidence import SelectEvidence
 from srrag.answer.select.papers import GatherPapers
 from srrag.answer.select.snippets import FindSnippets
 from srrag.answer.support.check_answer import CheckAnswer
-from srrag.answer.write.read_and_answer import ReadAndAnswer
-from srrag.answer.write.search_again import SearchAgain
+from srrag.answer.write.read_and_answer import ReadAndAnswer, SearchAgain
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline, PipelineSlice

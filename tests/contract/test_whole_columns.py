@@ -30,9 +30,8 @@ OF_AN_ANSWER = {
 OF_A_LOG = {"engine/log/journal.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
-    "graph/grouping.py": 3,
     "graph/entities.py": 3,
-    "graph/partition.py": 5,
+    "graph/partition.py": 8,
 }
 """Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
 WHOLE_GRAPH = {
@@ -41,7 +40,7 @@ WHOLE_GRAPH = {
 }  # fmt: skip
 """Communities, tree and graph index are found in one process, and end at some 53 million names."""
 WHOLE_EXPORT = {
-    "export/graph.py": 3, "export/graphrag.py": 6, "export/texts.py": 1,
+    "export/graph.py": 4, "export/graphrag.py": 6,
     "export/youtu.py": 1,
 }  # fmt: skip
 """An export holds the ids of what it exports, of the whole graph unless some is chosen."""

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.reading.outcome_kinds import named_terms
+from srrag.reading.lexicon import named_terms
 from srrag.reading.statement import polarity, read_statement
 
 Row = dict[str, Any]

@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from srrag.algo.terms import terms
 from srrag.answer.select.candidates import speaks_to_a_model
-from srrag.reading.lexicon import words
-from srrag.reading.outcome_kinds import LETTERED, kinds_of, lettered
+from srrag.reading.lexicon import LETTERED, kinds_of, lettered, words
 from srrag.reading.prose import cut_sentences
 
 Floats = npt.NDArray[np.float64]

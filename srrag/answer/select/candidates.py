@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,9 @@ import numpy.typing as npt
 from srrag.answer.write.cited import MAX_SENTENCE_CHARS
 from srrag.core.grades import GRADES
 from srrag.core.rows import Row
-from srrag.reading.effects import tells_effect
-from srrag.reading.lexicon import alternatives, lexicon
-from srrag.reading.outcome_kinds import NAMES, named_terms
-from srrag.reading.prose import Role, plain, split_sentences
-from srrag.reading.protocols import has_no_results
+from srrag.reading.lexicon import NAMES, alternatives, lexicon, named_terms
+from srrag.reading.prose import Role, has_no_results, plain, split_sentences
+from srrag.reading.statement import tells_effect
 
 Floats = npt.NDArray[np.float64]
 
@@ -214,6 +212,15 @@ def planned(evidence: Sequence[Row]) -> set[str]:
 
 def _paper(item: Row) -> str:
     return str(item["pmid"] or item["title"] or item["doc_id"])
+
+
+def titles(evidence: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """What to tell of each piece's paper: its title, or which earlier piece it is `more_of`."""
+    first: dict[str, int] = {}
+    for number, item in enumerate(evidence, 1):
+        name = item["doc_id"] or item["evidence_id"]
+        whole = first.setdefault(name, number)
+        yield {"title": item["title"]} if whole == number else {"more_of": whole}
 
 
 def grade_factor(grade: str) -> float:

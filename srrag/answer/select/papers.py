@@ -19,8 +19,7 @@ from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
-from srrag.reading.prose import section_role
-from srrag.reading.sentences import sentence_spans
+from srrag.reading.prose import section_role, sentence_spans
 
 Ints = npt.NDArray[np.int64]
 

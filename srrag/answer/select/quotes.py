@@ -25,8 +25,7 @@ from srrag.answer.select.candidates import (
     read_window,
 )
 from srrag.core.provenance import Fitted, packaged_fit
-from srrag.reading.lexicon import lexicon
-from srrag.reading.outcome_kinds import ADVERSE_EVENT, TO_BE_SAID, named_terms
+from srrag.reading.lexicon import ADVERSE_EVENT, TO_BE_SAID, lexicon, named_terms
 from srrag.reading.statement import read_statement
 
 PACKAGED = "sentence_weights.json"

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 from srrag.core.grades import STUDIES
 from srrag.core.rows import Row
 from srrag.llm.delimit import quoted
-from srrag.reading.prose import plain
-from srrag.reading.protocols import has_no_results
-from srrag.reading.sentences import sentence_spans
+from srrag.reading.prose import has_no_results, plain, sentence_spans
 
 _NUMBER = re.compile(r"\[?(\d{1,3})(?:\.(\d{1,4}))?\]?")
 _RANGE = re.compile(r"\[?(\d{1,3})\.(\d{1,4})\s*[-–]\s*(?:\1\.)?(\d{1,4})\]?")
@@ -27,15 +25,6 @@ class Cited(NamedTuple):
     evidence_ids: list[str]
     places: list[dict[str, Any]]
     invalid: int
-
-
-def titles(evidence: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """What to tell of each piece's paper: its title, or which earlier piece it is `more_of`."""
-    first: dict[str, int] = {}
-    for number, item in enumerate(evidence, 1):
-        name = item["doc_id"] or item["evidence_id"]
-        whole = first.setdefault(name, number)
-        yield {"title": item["title"]} if whole == number else {"more_of": whole}
 
 
 def paper_lines(evidence: Sequence[Row]) -> Iterator[str]:

@@ -10,15 +10,14 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.answer.select.sentence_numbers import titles
+from srrag.answer.select.candidates import titles
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import REJECT, SNIPPETS
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.reading.prose import plain
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import find_quote, plain
 
 MAX_SNIPPETS = 3
 """Table S3: at most three windows of a chunk."""

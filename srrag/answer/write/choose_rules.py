@@ -13,8 +13,7 @@ from srrag.algo.terms import terms
 from srrag.answer.select.candidates import Candidate, Passage, asked_outcome, candidates
 from srrag.answer.select.quotes import ExtractRule
 from srrag.core.schema import NO_CHOICE
-from srrag.reading.lexicon import lexicon
-from srrag.reading.outcome_kinds import named_terms
+from srrag.reading.lexicon import lexicon, named_terms
 from srrag.reading.prose import plain
 from srrag.reading.statement import Direction, read_statement
 

@@ -17,9 +17,8 @@ from srrag.answer.gate.answerable import (
     unsaid_note,
     unsaid_share,
 )
-from srrag.answer.select.candidates import Passage, passage_of, planned
+from srrag.answer.select.candidates import Passage, passage_of, planned, titles
 from srrag.answer.select.quotes import ChosenSentence, Extract, ExtractRule, sentence_weights_fitted
-from srrag.answer.select.sentence_numbers import titles
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import (
     ABSTENTION,

@@ -187,7 +187,7 @@ class _Search(Answer):
     ]
 
 
-_EXAMPLE: dict[str, Any] = {
+_READ: dict[str, Any] = {
     "findings": [
         {
             "sentences": ["1.6"],
@@ -202,7 +202,8 @@ _EXAMPLE: dict[str, Any] = {
     ],
     "state": "answered",
     "verdict": "yes",
-    "choice": 1,
+}
+_TOLD: dict[str, Any] = {
     "answer": [
         {
             "text": "Yes, in one trial of children at moderate risk: fluoride varnish twice a year "
@@ -238,27 +239,23 @@ _EXAMPLE: dict[str, Any] = {
         },
     ],
     "missing": "Anything beyond 2 years.",
-    "search": ["fluoride varnish orthodontic brackets"],
 }
-
-
-def _example(*left_out: str) -> dict[str, Any]:
-    return {name: value for name, value in _EXAMPLE.items() if name not in left_out}
+_SEARCH = {"search": ["fluoride varnish orthodontic brackets"]}
 
 
 class PapersAnswer(_Told, _Read):
     """An answer from papers, in the order in which a model writes it."""
 
-    example: ClassVar[dict[str, Any] | None] = _example("choice", "search")
+    example: ClassVar[dict[str, Any] | None] = _READ | _TOLD
 
 
 class SearchingAnswer(_Search, PapersAnswer):
     """An answer that may ask for a further search."""
 
-    example: ClassVar[dict[str, Any] | None] = _example("choice")
+    example: ClassVar[dict[str, Any] | None] = _READ | _TOLD | _SEARCH
 
 
 class ChosenFromPapers(PapersAnswer, _Told, _Chosen, _Read):
     """An answer to a question with options."""
 
-    example: ClassVar[dict[str, Any] | None] = _example("search")
+    example: ClassVar[dict[str, Any] | None] = _READ | {"choice": 1} | _TOLD

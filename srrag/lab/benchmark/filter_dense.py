@@ -14,8 +14,7 @@ from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import Function, Place, Step
 from srrag.lab.benchmark.relations import SEEDS
 from srrag.llm.completion import Fault
-from srrag.reading.prose import Role, split_sentences
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import Role, find_quote, split_sentences
 
 MIN_WORDS, MAX_WORDS = 6, 80
 _CONCLUDES = re.compile(

@@ -20,8 +20,7 @@ from srrag.lab.measure.judgements import in_order, incomplete
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.reading.prose import split_sentences
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import find_quote, split_sentences
 
 STAGE = "support"
 

@@ -19,7 +19,7 @@ from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.mentions import find_mentions
 from srrag.reading.numbers import lost_numbers
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import find_quote
 
 _HEDGED = re.compile(
     r"\b(?:may|might|could|unclear|uncertain\w*|unknown|conflicting|inconclusive|preliminary|pilot|"

@@ -16,7 +16,8 @@ from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion, standalone_question
 from srrag.llm.completion import one_line
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
-from srrag.serve.api import responses
+from srrag.serve.api import bodies
+from srrag.serve.api.bodies import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.browse import add_reading
 from srrag.serve.api.chat import (
     THANKED,
@@ -30,7 +31,7 @@ from srrag.serve.api.chat import (
     model_card,
     model_list,
 )
-from srrag.serve.api.gateway import Gateway
+from srrag.serve.api.gateway import Gateway, add_pages
 from srrag.serve.api.openapi import (
     EVENT_STREAM,
     NEEDS_KEY,
@@ -39,9 +40,7 @@ from srrag.serve.api.openapi import (
     fault_responses,
     shown,
 )
-from srrag.serve.api.pages import add_pages
 from srrag.serve.api.question import answer_events, ask, passing_of, pipeline_of
-from srrag.serve.api.requests import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.rerank import add_reranking
 from srrag.serve.errors import ApiError
 from srrag.serve.library_facts import LibraryFacts, library_facts
@@ -121,12 +120,12 @@ def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
 
 def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
     @app.post("/v1/search", responses=shown("search"))
-    async def search(body: SearchRequest, request: Request) -> responses.Hits:
+    async def search(body: SearchRequest, request: Request) -> bodies.Hits:
         """The best windows for a question, without an answer."""
         name = pipeline_of(host, body.pipeline)
         asked = ask(host, request, name, body.query, what="search")
         found = await asked.answered()
-        return responses.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
+        return bodies.hits(found, id=asked.passing.id, k=body.k, pipeline=name)
 
     facts: dict[str, LibraryFacts] = {}
 
@@ -146,10 +145,10 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
         return facts[edition.version]
 
     @app.get("/v1/windows/{unit_id}", responses=shown("window"))
-    async def window(unit_id: str) -> responses.WindowJson:
+    async def window(unit_id: str) -> bodies.WindowJson:
         """A window with its document."""
         edition = host.edition
-        found = responses.window(unit_id, edition.units, edition.version)
+        found = bodies.window(unit_id, edition.units, edition.version)
         if found is None:
             raise ApiError(404, "not_found", "there is no such window", "unit_id")
         return found
@@ -187,13 +186,13 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
 
 def _add_operations(app: FastAPI, host: PipelineService) -> None:
     @app.get("/healthz", responses=shown("healthz"), openapi_extra=NEEDS_NONE)
-    async def healthz() -> responses.Alive:
+    async def healthz() -> bodies.Alive:
         """Alive: no batch is stuck."""
         try:
             host.check()
         except RuntimeError as error:
             raise ApiError(503, "stuck", one_line(error), retry_s=10.0) from None
-        return responses.Alive(status="ok")
+        return bodies.Alive(status="ok")
 
     @app.get(
         "/readyz",
@@ -201,10 +200,10 @@ def _add_operations(app: FastAPI, host: PipelineService) -> None:
         responses=shown("readyz"),
         openapi_extra=NEEDS_NONE,
     )
-    async def readyz() -> responses.Ready:
+    async def readyz() -> bodies.Ready:
         """Ready: a build is open."""
         stale = "see the log" if host.stale else None
-        return responses.Ready(status="ready", version=host.edition.version, stale=stale)
+        return bodies.Ready(status="ready", version=host.edition.version, stale=stale)
 
     @app.get(
         "/metrics",
@@ -216,12 +215,12 @@ def _add_operations(app: FastAPI, host: PipelineService) -> None:
         return Response(host.metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.post("/admin/reload", responses=shown("reload"), openapi_extra=NEEDS_KEY)
-    async def reload() -> responses.Reloaded:
+    async def reload() -> bodies.Reloaded:
         """Open the build as it stands now; every request is answered meanwhile."""
         if not host.settings.keys:
             raise ApiError(401, "unauthorized", "no admin without API keys: start the server again")
         try:
-            return responses.Reloaded(version=await host.reload())
+            return bodies.Reloaded(version=await host.reload())
         except (ValueError, OSError) as error:
             raise ApiError(503, "reload", one_line(error), retry_s=10.0) from error
 

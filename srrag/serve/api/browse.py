@@ -11,9 +11,9 @@ from fastapi import FastAPI, Query, Request
 from srrag.config.factory import ontology
 from srrag.core.errors import UsageError
 from srrag.retrieve.questions import question_fault
+from srrag.serve.api.bodies import SynthesisRequest
 from srrag.serve.api.openapi import shown
 from srrag.serve.api.question import passing_of
-from srrag.serve.api.requests import SynthesisRequest
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
 from srrag.serve.graph_view import GraphView, Names
@@ -31,8 +31,8 @@ from srrag.serve.runs import (
 )
 from srrag.serve.service import PipelineService
 from srrag.storage.store import Store
-from srrag.synthesis.forest import as_images
 from srrag.synthesis.gather import StudyFindings
+from srrag.synthesis.text import as_images
 
 Json = dict[str, Any]
 Grade = Literal["", "A", "B", "C", "D", "E", "none"]

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.answer.record import AnswerRecord
-from srrag.answer.text import paper_line, remarks
+from srrag.answer.record import AnswerRecord, paper_line, remarks
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, KEEP_ALIVE, PendingQuestion, pipeline_of

@@ -15,13 +15,13 @@ from fastapi import Request
 from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion
 from srrag.retrieve.questions import question_fault
-from srrag.serve.api import responses
+from srrag.serve.api import bodies
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.errors import ApiError
 from srrag.serve.listeners import Event
 from srrag.serve.service import PipelineService
 from srrag.serve.snapshot import Asking, PipelineJob, PipelineResult
-from srrag.serve.telemetry.tracing import StepSpans
+from srrag.serve.telemetry import StepSpans
 
 DEFAULT_MODEL = "srrag"
 """The alias of the server's default pipeline, unless a pipeline has this name."""
@@ -61,7 +61,7 @@ class PendingQuestion:
     ) -> AnswerRecord:
         """The answer of a result, written in its caller's turn."""
         make = partial(
-            responses.answer, found, explained=explained, clinical=clinical, id=self.passing.id,
+            bodies.answer, found, explained=explained, clinical=clinical, id=self.passing.id,
             pipeline=self.pipeline, rewritten_from=self.rewritten_from,
             off=tuple(self.host.settings.pipelines[self.pipeline].left_out),
         )  # fmt: skip

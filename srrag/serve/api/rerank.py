@@ -13,9 +13,9 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_fault
+from srrag.serve.api.bodies import Grade, Request
 from srrag.serve.api.openapi import shown
 from srrag.serve.api.question import passing_of, pipeline_of
-from srrag.serve.api.requests import Grade, Request
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 

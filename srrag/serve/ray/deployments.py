@@ -29,8 +29,7 @@ from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener
-from srrag.serve.ray.health import NAME, check_port, wait_until_up
-from srrag.serve.ray.starting import says_starting, says_stopping
+from srrag.serve.ray.starting import NAME, check_port, says_starting, says_stopping, wait_until_up
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import apart
 from srrag.serve.service import PipelineService

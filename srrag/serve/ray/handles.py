@@ -19,10 +19,10 @@ from ray.serve.handle import DeploymentHandle
 from srrag.engine.base import Call, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
 from srrag.runner.ray.replicas import TRIES, ReplicaSession
-from srrag.serve.api_keys import Rate
 from srrag.serve.errors import ApiError, Refused, busy, late
 from srrag.serve.listeners import ClientGone
 from srrag.serve.remote_steps import RemoteCall
+from srrag.serve.settings import Rate
 
 OPEN_S = 600.0
 """Seconds that opening a step may take, since it may load a model."""

@@ -14,8 +14,7 @@ from pydantic import Field
 
 from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms, tfidf
-from srrag.answer.select.candidates import passage_of
-from srrag.answer.select.sentence_numbers import titles
+from srrag.answer.select.candidates import passage_of, titles
 from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import MAX_OPTIONS, CitedAnswer, Shown
 from srrag.answer.write.compose import ComposeAnswer

@@ -17,7 +17,7 @@ from srrag.index.opened import open_sparse
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Text, most_tokens
-from srrag.reading.abbreviations import read_abbreviations
+from srrag.reading.concepts import read_abbreviations
 from srrag.systems.biogen.reword_rules import Rewording
 
 

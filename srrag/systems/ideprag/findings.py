@@ -18,7 +18,7 @@ from srrag.core.step import Function, LLMStep, Place
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import find_quote
 from srrag.reading.vocabulary import Matcher, Vocabulary
 from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES, REST, HyperRelations
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.reading.abbreviations import abbreviations, long_form
+from srrag.reading.concepts import abbreviations, long_form
 
 
 @pytest.mark.parametrize(

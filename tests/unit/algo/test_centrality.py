@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from srrag.graph.tree_layout import degrees_within, nearest_keyword, places
+from srrag.graph.tree_graph import degrees_within, nearest_keyword, places
 
 # Community 0 is a path 0-1-2-3 with 4 apart; 5 and 6 are community 1, linked to 3.
 LABEL = np.array([0, 0, 0, 0, 0, 1, 1])

@@ -1,5 +1,5 @@
+from srrag.answer.clinical import as_bibtex, as_ris, reference_line
 from srrag.answer.evidence import Evidence, papers_of
-from srrag.answer.references import as_bibtex, as_ris, reference_line
 
 
 def test_references_hold_what_is_known_and_escape_the_rest() -> None:

@@ -105,7 +105,7 @@ def test_serve_takes_its_configuration(name: str) -> None:
 
 
 def test_the_dashboard_shows_what_the_server_measures() -> None:
-    from srrag.serve.telemetry.metrics import Metrics
+    from srrag.serve.telemetry import Metrics
 
     text = (CLUSTER / "monitoring" / "grafana-dashboard.json").read_text("utf-8")
     shown = set(re.findall(r"srrag_\w+", " ".join(re.findall(r'"expr": "(.*)"', text))))

@@ -6,10 +6,18 @@ import pytest
 
 from srrag.core.errors import UsageError
 from srrag.core.standing import STANDINGS, gravest, of_title, of_types, standing_note
-from srrag.corpus.notices import Notice, jats_notices, may_speak, pubmed_notices, read_notices
+from srrag.corpus.notices import (
+    Notice,
+    jats_notices,
+    keep_statuses,
+    list_name,
+    may_speak,
+    pubmed_notices,
+    read_notices,
+    read_statuses,
+)
 from srrag.corpus.read_pubmed import ReadPubmed
 from srrag.corpus.record import RawRecord, raw_table
-from srrag.corpus.statuses import keep_statuses, list_name, read_statuses
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srrag.corpus.paper_ids import doi_of, plain_ids, pmcid_of, pmid_of
+from srrag.corpus.parsed import doi_of, plain_ids, pmcid_of, pmid_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.expand.anchor_rules import MAX_ANCHORS, MAX_CHARS, rule_anchors
+from srrag.expand.picot_anchors import MAX_ANCHORS, MAX_CHARS, rule_anchors
 
 SAMPLE = Path(__file__).parents[3] / "srrag" / "sample" / "questions.jsonl"
 FUNCTION_WORDS = frozenset(

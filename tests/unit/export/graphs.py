@@ -21,11 +21,10 @@ from srrag.core.schema import (
     empty_value,
 )
 from srrag.core.step import Place
-from srrag.export.graph import Graph, open_graph
-from srrag.export.texts import Texts, open_texts
+from srrag.export.graph import Graph, Texts, open_graph, open_texts
 from srrag.graph.knowledge_tree import BELOW
 from srrag.graph.knowledge_tree import TOPICS as TOPICS_FILE
-from srrag.graph.tree_layout import NODE_SCHEMA, TOPIC_SCHEMA
+from srrag.graph.tree_graph import NODE_SCHEMA, TOPIC_SCHEMA
 from srrag.index.units import BuildUnits
 
 QUOTED = 'a "quoted", name; with\na line break \\'

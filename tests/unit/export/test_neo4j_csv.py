@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from srrag.export.neo4j_csv import EDGES, NODES, inert, write_neo4j
+from srrag.export.write import EDGES, NODES, inert, write_neo4j
 from tests.unit.export import graphs
 from tests.unit.export.graphs import CONTROL, LINKS, QUOTED, SCRIPT, Written, key
 

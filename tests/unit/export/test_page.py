@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from srrag.export.graph import open_graph
 from srrag.export.page import place, write_page
-from srrag.export.quotes import MAX_CHARS, Passages, quote
-from srrag.export.select import select_community, select_entity
+from srrag.export.select import MAX_CHARS, Passages, quote, select_community, select_entity
 from tests.unit.export.graphs import SCRIPT, TEXT, Written, key
 
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import EVIDENCE, HITS, REJECT, SENTENCES, empty_value
-from srrag.export.submission import faults_of, submission
-from srrag.export.write import tags, write_submissions, write_trec_runs
+from srrag.export.submission import faults_of, submission, tags, write_submissions, write_trec_runs
 
 PIECE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
 SCHEMA = pa.schema(

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.export.texts import unique_titles
+from srrag.export.graph import unique_titles
 
 
 def titled(names: list[str], hints: list[str], ids: list[str]) -> list[str]:

@@ -11,9 +11,8 @@ import pytest
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.export.graph import open_graph
 from srrag.export.graphrag import write_graphrag
-from srrag.export.neo4j_csv import write_neo4j
 from srrag.export.select import select_community, select_entity
-from srrag.export.write import write_graphml
+from srrag.export.write import write_graphml, write_neo4j
 from srrag.export.youtu import write_nodes_and_edges, write_triples
 from tests.unit.export.graphs import KEYWORDS, LINKS, NODES, QUOTED, TITLES, Written, key
 

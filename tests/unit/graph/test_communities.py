@@ -17,7 +17,7 @@ from srrag.core.ids import segment_id
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DETECTION, DetectCommunities, read_communities, resume, save
-from srrag.graph.encode_names import EncodeNames
+from srrag.graph.name_vectors import EncodeNames
 from srrag.graph.nodes import Nodes
 from srrag.model.encoder import Encoder
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from srrag.core.schema import EDGES, ENTITIES
 from srrag.graph.facts import ENDS, LINKS
-from srrag.graph.grouping import group_ends, group_links, ungroup
+from srrag.graph.partition import group_ends, group_links, ungroup
 
 PLACE = {"doc_id": "d", "unit_id": "u", "char_start": 0, "char_end": 1}
 

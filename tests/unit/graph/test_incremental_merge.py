@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from srrag.graph import partition
 from srrag.graph.entities import revised
 from srrag.graph.facts import ENDS
-from srrag.graph.grouping import group_ends
-from srrag.graph.partition import SIDES, write_rows
+from srrag.graph.partition import SIDES, group_ends, write_rows
 
 SIDE = SIDES["entities"]
 

@@ -13,8 +13,7 @@ import pytest
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Place
 from srrag.graph import name_vectors
-from srrag.graph.encode_names import ENCODER, vectors_of
-from srrag.graph.name_vectors import NameVectors, encode_names
+from srrag.graph.name_vectors import ENCODER, NameVectors, encode_names, vectors_of
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.atomic_write import commit_json

@@ -7,7 +7,7 @@ import pytest
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Place
 from srrag.index.abbreviations import BuildAbbreviations, most_common
-from srrag.reading.abbreviations import read_abbreviations
+from srrag.reading.concepts import read_abbreviations
 from tests.unit.index.tables import hashed, row, write
 
 TEXTS = [

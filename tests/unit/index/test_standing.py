@@ -10,8 +10,7 @@ from srrag.core.ids import content_id
 from srrag.core.schema import DOCUMENTS, NOTICES, empty_value
 from srrag.core.standing import Standings
 from srrag.core.step import Place
-from srrag.corpus.notices import Notice
-from srrag.corpus.statuses import keep_statuses
+from srrag.corpus.notices import Notice, keep_statuses
 from srrag.index.standing import BuildStanding
 from srrag.storage.store import Store
 

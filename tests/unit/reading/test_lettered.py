@@ -4,7 +4,7 @@ import pytest
 
 from srrag.answer.select.candidates import Passage
 from srrag.answer.select.quotes import ExtractRule
-from srrag.reading.outcome_kinds import lettered
+from srrag.reading.lexicon import lettered
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from srrag.answer.select.candidates import Passage, candidates
 from srrag.answer.select.quotes import ExtractRule
-from srrag.reading.outcome_kinds import KINDS, kinds_of, named_terms
+from srrag.reading.lexicon import KINDS, kinds_of, named_terms
 
 PAPER = (
     "A randomised trial of yoga in 120 pregnant women is reported here. Pain was lower with yoga "

@@ -1,6 +1,6 @@
 import pytest
 
-from srrag.reading.protocols import has_no_results
+from srrag.reading.prose import has_no_results
 
 PLAN = "Ninety adults will be randomised. They will receive laser or sham. Pain will be measured."
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.reading.quotes import find_quote
+from srrag.reading.prose import find_quote
 
 FORGIVEN = [
     ("fell by -2.1 points", "Pain fell by −2.1 points.", "fell by −2.1 points"),

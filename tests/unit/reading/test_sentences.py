@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from srrag.reading.sentences import sentence_spans
+from srrag.reading.prose import sentence_spans
 
 
 def cut(text: str) -> list[str]:

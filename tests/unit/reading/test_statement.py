@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.reading.effects import cues, tells_effect
-from srrag.reading.statement import polarity, read_statement
+from srrag.reading.statement import cues, polarity, read_statement, tells_effect
 
 TABLE = Path(__file__).with_name("statements.tsv").read_text("utf-8").splitlines()
 ROWS = list(csv.DictReader(TABLE, delimiter="\t", quoting=csv.QUOTE_NONE))

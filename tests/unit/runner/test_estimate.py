@@ -15,9 +15,9 @@ from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
 from srrag.extract.extract_documents import ExtractDocuments
 from srrag.graph.communities import DetectCommunities
-from srrag.graph.encode_names import EncodeNames
 from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
+from srrag.graph.name_vectors import EncodeNames
 from srrag.llm.completion import NOT_ASKED, Completion, Rules
 from srrag.runner.estimate import CountingClient, EstimateJob, readable
 from srrag.storage.store import Store

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.serve.api_keys import ROLES, Rate, owner, read_keys
+from srrag.serve.settings import ROLES, Rate, owner, read_keys
 
 
 def sha(key: str) -> str:

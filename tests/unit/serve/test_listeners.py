@@ -9,8 +9,8 @@ import pytest
 from srrag.core.pipeline import bind
 from srrag.core.step import bare
 from srrag.retrieve.questions import question_table
+from srrag.serve.batcher import Turns
 from srrag.serve.listeners import ClientGone, Event, Listeners, observed
-from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 

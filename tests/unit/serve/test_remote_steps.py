@@ -17,13 +17,12 @@ from srrag.core.pipeline import bind, build_version
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_dense import SearchDense
-from srrag.serve.engines import SharedEngines
+from srrag.serve.batcher import Turns
 from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.ray.step_worker import StepWorker
 from srrag.serve.remote_steps import Callers, RemoteCall, apart
 from srrag.serve.settings import ServeSettings
-from srrag.serve.snapshot import PipelineJob, Snapshot
-from srrag.serve.turns import Turns
+from srrag.serve.snapshot import PipelineJob, SharedEngines, Snapshot
 from srrag.storage.store import Store
 from tests.unit.serve.serving import CAST, settings
 from tests.unranked import WITHOUT_BETR

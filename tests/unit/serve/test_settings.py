@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from srrag.core.errors import UsageError
-from srrag.serve.api_keys import ApiKey
-from srrag.serve.settings import Limits, is_loopback
+from srrag.serve.settings import ApiKey, Limits, is_loopback
 from tests.unit.serve.serving import settings
 
 

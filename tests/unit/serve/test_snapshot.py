@@ -18,7 +18,7 @@ from srrag.core.step import Step
 from srrag.llm.completion import EngineStopped
 from srrag.model.encoder import Encoder
 from srrag.serve import snapshot as module
-from srrag.serve.engines import SharedEngines
+from srrag.serve.batcher import Turns
 from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.listeners import ClientGone, audience
 from srrag.serve.settings import Deployment, ServeSettings
@@ -26,11 +26,11 @@ from srrag.serve.snapshot import (
     WARM_UP,
     PipelineJob,
     PipelineResult,
+    SharedEngines,
     Snapshot,
     TextScores,
     opening_fault,
 )
-from srrag.serve.turns import Turns
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, ToyModel
 from tests.unit.serve.serving import CAST, settings

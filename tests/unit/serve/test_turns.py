@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from srrag.serve.turns import _FADE_S, _QUANTUM_S, _REQUEST_S, Turns
+from srrag.serve.batcher import _FADE_S, _QUANTUM_S, _REQUEST_S, Turns
 
 
 class Clock:

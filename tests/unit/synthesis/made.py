@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from srrag.synthesis.names import NameMatcher
-from srrag.synthesis.studies import StudyPaper
+from srrag.synthesis.studies import NameMatcher, StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
 PARTS = {"P": [], "I": ["drug A"], "C": [], "O": ["death"], "T": []}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from srrag.expand.anchor_rules import rule_anchors
-from srrag.synthesis.fit import asked_of
+from srrag.expand.picot_anchors import rule_anchors
+from srrag.synthesis.certainty import asked_of
 from srrag.synthesis.text import readable
 from tests.unit.synthesis.made import PARTS, finding, paper, synthesis
 

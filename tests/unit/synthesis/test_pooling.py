@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from srrag.synthesis.pooling import pool
+from srrag.synthesis.effects import pool
 
 pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srrag.synthesis.gather import stated
-from srrag.synthesis.names import NameMatcher
-from srrag.synthesis.studies import first_number
+from srrag.synthesis.studies import NameMatcher, first_number
 from tests.unit.synthesis.made import PARTS, paper, synthesis
 
 NAMES = NameMatcher({}, {})

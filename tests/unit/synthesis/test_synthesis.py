@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from srrag.synthesis.effects import Unpooled
-from srrag.synthesis.forest import draw
-from srrag.synthesis.text import readable
+from srrag.synthesis.text import draw, readable
 from tests.unit.synthesis.made import PARTS, finding, paper, synthesis
 
 OR = {"effect": "OR 0.5", "interval": "95% CI 0.3 to 0.8333"}

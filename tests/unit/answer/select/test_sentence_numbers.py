@@ -1,6 +1,7 @@
 from typing import Any
 
-from srrag.answer.select.sentence_numbers import cited, paper_lines, titles
+from srrag.answer.select.candidates import titles
+from srrag.answer.select.sentence_numbers import cited, paper_lines
 from srrag.core.schema import EVIDENCE, empty_value
 
 BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}

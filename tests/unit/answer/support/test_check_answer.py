@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.support.check_answer import CheckAnswer
-from srrag.answer.support.settle_checks import LOST_LEAD, CheckedAnswer, checked
+from srrag.answer.support.check_answer import LOST_LEAD, CheckAnswer, CheckedAnswer, checked
 from srrag.answer.write.cited import ABSTENTION
 from srrag.core.pipeline import spare
 from srrag.core.schema import (

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.select.papers import GatherPapers
-from srrag.answer.write.read_and_answer import ReadAndAnswer
-from srrag.answer.write.search_again import SearchAgain, merged
+from srrag.answer.write.read_and_answer import ReadAndAnswer, SearchAgain, merged
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine

@@ -25,8 +25,8 @@ from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
 from srrag.runner.engines import engines_here
 from srrag.runner.local import LocalRunner
 from srrag.runner.runner import Runner
-from srrag.serve.engines import SharedEngines
 from srrag.serve.settings import ServeSettings
+from srrag.serve.snapshot import SharedEngines
 from srrag.storage.store import Store
 from srrag.systems.ideprag.search_words import FindSearchWords
 from tests.batch_runner import Request, answer, completed, expired, of_openai, of_vllm, requests

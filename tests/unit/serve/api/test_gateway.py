@@ -18,10 +18,9 @@ from srrag.retrieve.search_sparse import SearchSparse
 from srrag.serve.api import gateway
 from srrag.serve.api.app import create_app
 from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
-from srrag.serve.api_keys import ApiKey
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
-from srrag.serve.settings import Limits, ServeSettings
+from srrag.serve.settings import ApiKey, Limits, ServeSettings
 
 LAST = {"type": "http.request", "body": b"{}", "more_body": False}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from srrag.serve.api.pages import PAGE_PATHS
+from srrag.serve.api.gateway import PAGE_PATHS
 from tests.unit.serve.serving import served, settings
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from srrag.serve.ray import health as module
+from srrag.serve.ray import starting as module
 from srrag.serve.ray.deployments import Cluster, served
-from srrag.serve.ray.health import Health, check_port, failure_line
+from srrag.serve.ray.starting import Health, check_port, failure_line
 from tests.unit.serve.serving import free_port, settings
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from srrag.serve.telemetry.metrics import Metrics
+from srrag.serve.telemetry import Metrics
 
 Series = tuple[str, frozenset[tuple[str, str]]]
 
