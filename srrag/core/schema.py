@@ -476,7 +476,7 @@ SUPPORT = _struct(
 )
 
 # The sentences that did not stand as written: `fault` says why (a verdict of
-# settle_checks, or one of the KINDS of vetoes), `reason` is the judge's own, `repaired` the
+# CheckAnswer, or one of the KINDS of vetoes), `reason` is the judge's own, `repaired` the
 # sentence that stands instead, "" where none does.
 UNSUPPORTED = _rows(
     ("text", _STRING),
