@@ -40,7 +40,7 @@ TESTS: dict[str, list[str]] = {
     "runner/deletion/vacuum": ["runner/deletion/test_vacuum.py"],
     "serve/api/gateway": ["serve/api/test_gateway.py"],
     "serve/ray/retry_middleware": ["serve/ray"],
-    "serve/settings": ["serve/test_api_keys.py", "serve/test_settings.py"],
+    "serve/settings": ["serve/test_settings.py"],
     "serve/batcher": ["serve/test_batcher.py"],
     "serve/snapshot": ["serve/test_snapshot.py"],
     "answer/write/cited": ["answer/write/test_compose.py"],
