@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
-from srrag.core.rows import live
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import REJECT, SUBQUESTIONS
-from srrag.expand.question_step import QuestionStep
-from srrag.llm.completion import Answer, Prompt, PromptFile
+from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 
@@ -87,7 +87,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "decompose.md", Decompos
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecomposeQuestion(QuestionStep):
+class DecomposeQuestion(RowStep):
     """Break `text` into look-ups of entities, of relations, and in communities.
 
     Types are spelled as in the schema, and unknown ones are dropped, as is a smaller question with
@@ -110,7 +110,7 @@ class DecomposeQuestion(QuestionStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "decompose"
     file: ClassVar[PromptFile] = PROMPT
     version: ClassVar[int] = 3
@@ -123,17 +123,13 @@ class DecomposeQuestion(QuestionStep):
             "enums": (("SubQuestion.types", names),),
         }
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[Decomposition]:
         """Questions made of the anchors."""
-        rows = dict(live(batch, self.reads))
-        return [
-            Decomposition(questions=self.by_rules(**rows[prompt.row])).model_dump_json()
-            for prompt in prompts
-        ]
+        return [Decomposition(questions=self.by_rules(**row)) for row in rows]
 
-    def columns(self, answer: Decomposition, question: str) -> dict[str, Any]:
+    def columns(self, value: Decomposition, row: Row) -> Row:
         """Each smaller question once, with the types that the schema knows."""
-        kept = self._kept(answer, question)
+        kept = self._kept(value, row["text"])
         return {"node_types": self._node_types(kept), "subquestions": kept}
 
     def _kept(self, answer: Decomposition, asked: str) -> list[dict[str, Any]]:

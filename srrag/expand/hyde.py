@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import REJECT
-from srrag.expand.question_step import QuestionStep
-from srrag.llm.completion import Answer, Prompt, PromptFile, Rules
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, PromptFile, Rules
+from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.numbers import told_numbers
 
@@ -51,7 +52,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "hyde.md", HydePassages)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteHyde(QuestionStep):
+class WriteHyde(RowStep):
     """Write three hypothetical passages about `text` that keep to its `anchors`, in one call.
 
     The paper samples each by a call of its own. Nobody reads a passage: its vector is searched for.
@@ -69,7 +70,7 @@ class WriteHyde(QuestionStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "hyde"
     file: ClassVar[PromptFile] = PROMPT
     temperature: ClassVar[float] = TEMPERATURE
@@ -79,20 +80,16 @@ class WriteHyde(QuestionStep):
         """Whether no passage is written, since rules make nothing up."""
         return isinstance(self.engine, Rules)
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question; none by rules."""
-        return [] if self.off else super().prompts(batch)
-
-    def told(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """The question and its anchors."""
+    def told(self, row: Row) -> dict[str, str] | None:
+        """The question and its anchors; nothing is asked of the rules."""
         anchors = quoted({part: row["anchors"][part] for part in "PICOT"})
-        return {**super().told(row), "anchors": anchors}
+        question = fenced("question", row["text"])
+        return None if self.off else {"question": question, "anchors": anchors}
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[HydePassages]:
         """The question, where an answer of the model has to be stood in for."""
-        texts = batch["text"].to_pylist()
-        return [HydePassages(passages=[texts[p.row]]).model_dump_json() for p in prompts]
+        return [HydePassages(passages=[row["text"]]) for row in rows]
 
-    def columns(self, answer: HydePassages, question: str) -> dict[str, Any]:
+    def columns(self, value: HydePassages, row: Row) -> Row:
         """The passages, each once, without sentences whose numbers the question lacks."""
-        return {"hyde_passages": told_numbers(answer.passages, [question])}
+        return {"hyde_passages": told_numbers(value.passages, [row["text"]])}

@@ -17,9 +17,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import ANCHORS, REJECT
-from srrag.expand.question_step import QuestionStep
-from srrag.llm.completion import Answer, Prompt, PromptFile
+from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.delimit import inert
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.mentions import find_mentions, type_runs
@@ -183,7 +184,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "picot_anchors.md", Ques
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindAnchors(QuestionStep):
+class FindAnchors(RowStep):
     """Copy the phrases that name P, I, C, O and T out of `text`.
 
     An anchor is a verbatim part of the question in its spelling; what the question does not hold is
@@ -199,24 +200,20 @@ class FindAnchors(QuestionStep):
     writes: ClassVar[pa.Schema] = pa.schema(
         [pa.field("anchors", ANCHORS, nullable=False), pa.field("reject", REJECT)]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "anchors"
     file: ClassVar[PromptFile] = PROMPT
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[QuestionParts]:
         """The words between the cues of a question, typed by the rules of extraction."""
-        texts = batch["text"].to_pylist()
-        found = rule_anchors([texts[prompt.row] for prompt in prompts])
         return [
-            QuestionParts(
-                **{name: anchors[part] for name, part in zip(PARTS, "PICOT", strict=True)}
-            ).model_dump_json()
-            for anchors in found
+            QuestionParts(**{name: anchors[key] for name, key in zip(PARTS, "PICOT", strict=True)})
+            for anchors in rule_anchors([row["text"] for row in rows])
         ]
 
-    def columns(self, answer: QuestionParts, question: str) -> dict[str, Any]:
+    def columns(self, value: QuestionParts, row: Row) -> Row:
         """The anchors that the question holds, as it spells them, each once."""
-        return {"anchors": answer.anchors(question)}
+        return {"anchors": value.anchors(row["text"])}
 
 
 def locate(anchor: str, question: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
 from srrag.expand.picot_anchors import PARTS, QuestionParts, locate, rule_anchors
-from srrag.expand.question_step import QuestionStep
-from srrag.llm.completion import Answer, Prompt, PromptFile
+from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import told_numbers
 
@@ -61,7 +61,7 @@ TEMPERATURE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanSearch(QuestionStep):
+class PlanSearch(RowStep):
     """Plan the search for `text` in one call, from the question alone.
 
     `anchors` are words of the question that name its parts, what it does not hold is dropped;
@@ -85,36 +85,36 @@ class PlanSearch(QuestionStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "plan"
     file: ClassVar[PromptFile] = PROMPT
     temperature: ClassVar[float] = TEMPERATURE
     version: ClassVar[int] = 2
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[Row]:
         """The anchors and look-ups of the rules, and no passage."""
-        texts = batch["text"].to_pylist()
-        asked = [texts[prompt.row] for prompt in prompts]
+        asked = [row["text"] for row in rows]
         lookups = DecomposeQuestion(ontology=self.ontology)
         return [
-            json.dumps(_plan(found, lookups.by_rules(text, _held(found, text))))
+            _plan(found, lookups.by_rules(text, _held(found, text)))
             for text, found in zip(asked, rule_anchors(asked), strict=True)
         ]
 
-    def columns(self, answer: SearchPlan, question: str) -> dict[str, Any]:
+    def columns(self, value: SearchPlan, row: Row) -> Row:
         """The columns of a plan."""
-        anchors = answer.parts.anchors(question)
+        question = row["text"]
+        anchors = value.parts.anchors(question)
         lookups = [
             (kind, each)
-            for kind, said in (("triple", answer.links), ("node", answer.things),
-                               ("community", [answer.topic]))
+            for kind, said in (("triple", value.links), ("node", value.things),
+                               ("community", [value.topic]))
             for each in told_numbers(said, [question])
         ]  # fmt: skip
         return {
             "anchors": anchors,
             "node_types": types_of_parts(anchors, self.ontology),
             "subquestions": [{"kind": kind, "text": text, "types": []} for kind, text in lookups],
-            "hyde_passages": told_numbers(answer.passages, [question]),
+            "hyde_passages": told_numbers(value.passages, [question]),
         }
 
 
@@ -124,8 +124,8 @@ def _held(anchors: Mapping[str, Sequence[str]], question: str) -> dict[str, list
     return {part: [each for each in said if each] for part, said in found.items()}
 
 
-def _plan(anchors: Mapping[str, Sequence[str]], lookups: Sequence[SubQuestion]) -> dict[str, Any]:
-    """The plan of the rules as JSON."""
+def _plan(anchors: Mapping[str, Sequence[str]], lookups: Sequence[SubQuestion]) -> Row:
+    """The plan of the rules."""
     by_kind: dict[str, list[str]] = {"node": [], "triple": [], "community": []}
     for each in lookups:
         by_kind[each.kind].append(each.text)

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.answer.select.candidates import titles
-from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import REJECT, SNIPPETS
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Fault, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import find_quote, plain
@@ -70,7 +70,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "select_snippets.md", Sn
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindSnippets(LLMStep):
+class FindSnippets(RowStep):
     """Add `snippets` of `evidence`: one call for all its windows, of which the paper reads each.
 
     A snippet that its window does not hold is asked for again, and then dropped and counted in
@@ -87,7 +87,8 @@ class FindSnippets(LLMStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    slot: ClassVar[str] = "snippets"
+    file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True
 
     max_tokens: int = most_tokens(Snippets)
@@ -97,63 +98,40 @@ class FindSnippets(LLMStep):
         """Rules read no snippets."""
         return isinstance(self.engine, Rules)
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt for each question that has evidence."""
-        return [
-            Prompt(
-                row,
-                "snippets",
-                PROMPT.system(),
-                PROMPT.user(
-                    question=fenced("question", question["text"]),
-                    passages="\n".join(
-                        quoted({"n": n, **title, "text": item["text"]})
-                        for n, (item, title) in enumerate(
-                            zip(question["evidence"], titles(question["evidence"]), strict=True), 1
-                        )
-                    ),
-                ),
-                Snippets,
-                max_tokens=self.max_tokens,
-            )
-            for row, question in live(batch, self.reads)
-            if question["evidence"] and not self.off
-        ]
+    def told(self, row: Row) -> dict[str, str] | None:
+        """The question and its evidence, if it has any."""
+        if self.off or not row["evidence"]:
+            return None
+        passages = enumerate(zip(row["evidence"], titles(row["evidence"]), strict=True), 1)
+        return {
+            "question": fenced("question", row["text"]),
+            "passages": "\n".join(
+                quoted({"n": n, **title, "text": item["text"]}) for n, (item, title) in passages
+            ),
+        }
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
-        """Nothing is asked of the rules."""
-        return []
+    def ruled(self, rows: Sequence[Row]) -> list[Snippets]:
+        """Nothing is marked."""
+        return [Snippets(windows=[]) for _ in rows]
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def fault(self, value: Snippets, row: Row) -> Fault | None:
         """Snippets that do not stand in their passages, which alone are asked for again."""
-        evidence = batch.column("evidence")[prompt.row].as_py()
-        wrong = [n for n, each in enumerate(value.windows) if _place(each, evidence) is None]
+        wrong = [n for n, each in enumerate(value.windows) if _place(each, row["evidence"]) is None]
         if not wrong:
             return None
         detail = f"This is not in its passage: {value.windows[wrong[0]].snippet[:200]!r}. Copy it."
         return Fault("ungrounded", detail, tuple(("windows", n) for n in wrong))
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
+    def columns(self, value: Snippets, row: Row) -> Row:
         """The snippets that stand in their windows, in order of these, each once."""
-        questions = dict(live(batch, self.reads))
-        made: dict[int, Row] = {n: {"snippets": [], "lost_snippets": 0} for n in questions}
-        for prompt, completion in zip(prompts, completions, strict=True):
-            if completion.fault is not None:
-                made[prompt.row] = rejected("snippets", completion.fault)
-                continue
-            evidence = questions[prompt.row]["evidence"]
-            found = [(each, _place(each, evidence)) for each in completion.value.windows]
-            rows: dict[tuple[int, tuple[int, int]], Row] = {}
-            for each, span in found:
-                if span:
-                    rows.setdefault((each.n, span), _row(each, span, evidence[each.n - 1]))
-            made[prompt.row] = {
-                "snippets": _first(rows),
-                "lost_snippets": sum(span is None for _, span in found),
-            }
-        return filled(batch, self.writes, made)
+        evidence = row["evidence"]
+        found = [(each, _place(each, evidence)) for each in value.windows]
+        rows: dict[tuple[int, tuple[int, int]], Row] = {}
+        for each, span in found:
+            if span:
+                rows.setdefault((each.n, span), _row(each, span, evidence[each.n - 1]))
+        lost = sum(span is None for _, span in found)
+        return {"snippets": _first(rows), "lost_snippets": lost}
 
 
 def _place(each: Snippet, evidence: Sequence[Row]) -> tuple[int, int] | None:

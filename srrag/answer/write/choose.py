@@ -18,10 +18,10 @@ from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import ABSTENTION, MAX_CITES, Number
 from srrag.answer.write.compose import ComposeAnswer, evidence_lines
 from srrag.core.provenance import Fitted
-from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row, rejected
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import plain
@@ -71,7 +71,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "choose_option.md", Chos
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChooseOption(LLMStep):
+class ChooseOption(RowStep):
     """Answer `text` by one of its `options`, labelled A, B, …, from `evidence`.
 
     The columns are those of ComposeAnswer. `choice` is the index of the option, NO_CHOICE for none,
@@ -87,7 +87,8 @@ class ChooseOption(LLMStep):
     evidence: str = "evidence"
     max_tokens: int = most_tokens(ChosenOption)
 
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    slot: ClassVar[str] = "choose"
+    file: ClassVar[PromptFile] = PROMPT
 
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions of the sentence weights by which rules read yes and no from evidence."""
@@ -107,37 +108,31 @@ class ChooseOption(LLMStep):
         none = [pa.field("hits", HITS), pa.field("evidence", EVIDENCE, nullable=False)]
         return pa.schema([*none, *ComposeAnswer.writes])
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt for each question with options that can be labelled."""
-        system = PROMPT.system()
-        return [
-            Prompt(
-                number,
-                "choose",
-                system,
-                PROMPT.user(
-                    question=quoted(row["text"]),
-                    options=quoted(labelled(row["options"])),
-                    num_evidence=len(self._shown(row)),
-                    evidence="\n".join(evidence_lines(self._shown(row), {})),
-                ),
-                ChosenOption,
-                max_tokens=self.max_tokens,
-                enums=(("ChosenOption.choice", tuple(labelled(row["options"]))),),
-                question=row["text"],
-                options=tuple(row["options"]),
-            )
-            for number, row in live(batch, self.reads)
-            if 1 <= len(row["options"]) <= MAX_OPTIONS
-        ]
+    def told(self, row: Row) -> dict[str, object] | None:
+        """The question, its options if they can be labelled, and the evidence."""
+        if not 1 <= len(row["options"]) <= MAX_OPTIONS:
+            return None
+        return {
+            "question": quoted(row["text"]),
+            "options": quoted(labelled(row["options"])),
+            "num_evidence": len(self._shown(row)),
+            "evidence": "\n".join(evidence_lines(self._shown(row), {})),
+        }
+
+    def own(self, row: Row) -> dict[str, Any]:
+        """The labels that there are."""
+        return {
+            "enums": (("ChosenOption.choice", tuple(labelled(row["options"]))),),
+            "question": row["text"],
+            "options": tuple(row["options"]),
+        }
 
     def _shown(self, row: Row) -> list[Row]:
         return row[self.evidence] if self.evidence else []
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[ChosenOption]:
         """Choose by rules, which know nothing without evidence."""
-        rows = dict(live(batch, self.reads))
-        return [self._ruled(rows[prompt.row]).model_dump_json() for prompt in prompts]
+        return [self._ruled(row) for row in rows]
 
     def _ruled(self, row: Row) -> ChosenOption:
         passages = [passage_of(item) for item in self._shown(row)]
@@ -148,36 +143,27 @@ class ChooseOption(LLMStep):
             citations=list(chosen.cites[:MAX_CITES]),
         )
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def fault(self, value: ChosenOption, row: Row) -> Fault | None:
         """Fault: no label, or one that no option has."""
-        last = ascii_uppercase[len(prompt.options) - 1]
+        last = ascii_uppercase[len(row["options"]) - 1]
         if "A" <= value.choice <= last:
             return None
         return Fault("no_option", f"There is no option {value.choice!r}: they are A to {last}.")
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Turn each choice into an answer; a question without options is an abstention."""
-        rows = dict(live(batch, self.reads))
-        made = {
-            number: self._abstained(NO_OPTIONS)
-            if not row["options"]
-            else rejected("choose", _many_options(len(row["options"])))
-            for number, row in rows.items()
-        }
-        for prompt, completion in zip(prompts, completions, strict=True):
-            made[prompt.row] = self._row(rows[prompt.row], completion)
-        return filled(batch, self.writes, made)
+    def unasked(self, row: Row) -> Row:
+        """An abstention for a question without options, a reject for one with too many."""
+        if not row["options"]:
+            return self._abstained(NO_OPTIONS)
+        count = len(row["options"])
+        detail = f"a question with {count} options: at most {MAX_OPTIONS} can be labelled"
+        return rejected(self.slot, Fault("too_many_options", detail))
 
     def _abstained(self, note: str) -> Row:
         blank = {"answer": ABSTENTION, "state": "not", "choice": NO_CHOICE}
         return {**blank, "answer_note": note, "model": self.engine.name}
 
-    def _row(self, row: Row, completion: Completion) -> Row:
-        if completion.fault is not None:
-            return rejected("choose", completion.fault)
-        value: ChosenOption = completion.value
+    def columns(self, value: ChosenOption, row: Row) -> Row:
+        """The answer that a choice is."""
         index = ascii_uppercase.find(value.choice) if value.choice else NO_CHOICE
         steps = [plain(step) for step in value.steps]
         if not 0 <= index < len(row["options"]):
@@ -200,8 +186,3 @@ class ChooseOption(LLMStep):
 def labelled(options: Sequence[str]) -> dict[str, str]:
     """The options by label."""
     return dict(zip(ascii_uppercase, options, strict=False))
-
-
-def _many_options(count: int) -> Fault:
-    detail = f"a question with {count} options: at most {MAX_OPTIONS} can be labelled"
-    return Fault("too_many_options", detail)

@@ -42,10 +42,10 @@ from srrag.answer.write.cited import (
 )
 from srrag.core.grades import STUDIES
 from srrag.core.provenance import Fitted
-from srrag.core.rows import Row, live, with_columns
-from srrag.core.schema import ANSWER, REJECT, empty_column
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
+from srrag.core.schema import ANSWER, REJECT
+from srrag.llm.completion import Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.reading.prose import plain
 
@@ -140,7 +140,7 @@ OFF_TOPIC_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComposeAnswer(LLMStep):
+class ComposeAnswer(RowStep):
     """Answer `text` from `evidence`, with markers [n] that number the evidence from 1.
 
     The model sees the `options` of a multiple-choice question and chooses one, whose index is
@@ -171,11 +171,8 @@ class ComposeAnswer(LLMStep):
             pa.field("reject", REJECT),
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    prompt_file: ClassVar[PromptFile] = PROMPT
-    schema: ClassVar[type[CitedAnswer]] = CitedAnswer
-    choice_schema: ClassVar[type[CitedAnswer]] = ChosenAnswer
-    """The schema of an answer to a question with options."""
+    slot: ClassVar[str] = "answer"
+    file: ClassVar[PromptFile] = PROMPT
 
     snippets: str = ""
     gate: str = ""
@@ -193,61 +190,60 @@ class ComposeAnswer(LLMStep):
         """The questions that the rules' sentence weights were fitted on; nothing for a model."""
         return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt for each question that has evidence and that the gate lets pass."""
-        system = self.prompt_file.system(
+    def asked(self) -> dict[str, Any]:
+        """The system text, which names the bounds of an answer."""
+        system = self.file.system(
             max_sentences=MAX_SENTENCES,
             max_answer=MAX_ANSWER,
             max_evidence=MAX_EVIDENCE,
             max_limits=MAX_LIMITS,
         )
-        return [
-            Prompt(
-                row,
-                "answer",
-                system,
-                self.prompt_file.user(
-                    question=quoted(question["text"]),
-                    options=offered(question["options"]),
-                    num_evidence=len(question["evidence"]),
-                    evidence="\n".join(
-                        evidence_lines(question["evidence"], self._marked(question))
-                    ),
-                ),
-                self.choice_schema if question["options"] else self.schema,
-                max_tokens=self.max_tokens,
-            )
-            for row, question in live(batch, self.reads)
-            if question["evidence"] and not self._closed(question)
-        ]
+        return {"system": system}
+
+    def told(self, row: Row) -> dict[str, object] | None:
+        """The question and its evidence, if there is any and the gate lets it pass."""
+        if not row["evidence"] or self._closed(row):
+            return None
+        options = f"\nOptions: {quoted(row['options'])}{CHOOSE}" if row["options"] else ""
+        return {
+            "question": quoted(row["text"]),
+            "options": options,
+            "num_evidence": len(row["evidence"]),
+            "evidence": "\n".join(evidence_lines(row["evidence"], self._marked(row))),
+        }
+
+    def own(self, row: Row) -> dict[str, Any]:
+        """The schema of a question with options or without."""
+        return {"schema": ChosenAnswer if row["options"] else CitedAnswer}
 
     def _closed(self, question: Row) -> bool:
         """Whether the gate says that the evidence does not answer."""
         return bool(self.gate) and not question[self.gate]["answers"]
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[CitedAnswer]:
         """Quote the evidence, or abstain where it covers too little of the question."""
-        questions = dict(live(batch, self.reads))
-        answers = []
-        for prompt in prompts:
-            question = questions[prompt.row]
-            near = {*question[self.gate]["on_topic"]} if self.gate else None
-            plans = planned(question["evidence"])
-            passages = [
-                passage_of(
-                    item,
-                    1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT,
-                    results=item["evidence_id"] not in plans,
-                )
-                for item in question["evidence"]
-            ]
-            rule = ExtractRule(min_coverage=0.0) if self.gate else ExtractRule()
-            extract = rule(question["text"], passages)
-            if self.gate:  # its note says what the evidence does not hold
-                extract = extract._replace(absent=[])
-            answer = quoted_answer(extract, passages)
-            answers.append(_ruled(answer, question, passages).model_dump_json())
-        return answers
+        return [self._ruled(row) for row in rows]
+
+    def _ruled(self, question: Row) -> CitedAnswer:
+        near = {*question[self.gate]["on_topic"]} if self.gate else None
+        plans = planned(question["evidence"])
+        passages = [
+            passage_of(
+                item,
+                1.0 if near is None or item["evidence_id"] in near else OFF_TOPIC_WEIGHT,
+                results=item["evidence_id"] not in plans,
+            )
+            for item in question["evidence"]
+        ]
+        rule = ExtractRule(min_coverage=0.0) if self.gate else ExtractRule()
+        extract = rule(question["text"], passages)
+        if self.gate:  # its note says what the evidence does not hold
+            extract = extract._replace(absent=[])
+        answer = quoted_answer(extract, passages)
+        if not question["options"]:
+            return answer
+        chosen = choose(question["text"], question["options"], passages)
+        return ChosenAnswer(**answer.model_dump(), choice=chosen.option + 1)
 
     def _marked(self, question: Row) -> dict[str, list[str]]:
         """The snippets of each piece of evidence, by its id."""
@@ -256,60 +252,32 @@ class ComposeAnswer(LLMStep):
             marked.setdefault(each["evidence_id"], []).append(each["text"])
         return marked
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def fault(self, value: CitedAnswer, row: Row) -> Fault | None:
         """Fault: invalid or missing citations, grades out of order, or no sentences."""
-        evidence = batch.column("evidence")[prompt.row].as_py()
-        return citation_fault(value, [item["grade"] for item in evidence])
+        return citation_fault(value, [item["grade"] for item in row["evidence"]])
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Map numbers to evidence ids; a faulty answer rejects its row."""
-        answers = {
-            prompt.row: completion for prompt, completion in zip(prompts, completions, strict=True)
-        }
-        questions = dict(live(batch, self.reads))
-        rows = [
-            self._row(questions[row], answers.get(row))
-            if row in questions
-            else _empty("", self.engine.name)
-            for row in range(batch.num_rows)
-        ]
-        if "reject" in batch.column_names:
-            former = batch.column("reject").to_pylist()
-            rows = [
-                new | {"reject": old or new["reject"]}
-                for new, old in zip(rows, former, strict=True)
-            ]
-        return with_columns(batch, pa.Table.from_pylist(rows, schema=self.writes))
+    def unasked(self, row: Row) -> Row:
+        """An abstention without evidence, or with evidence that the gate finds wanting."""
+        return _abstained(abstention_note(row[self.gate]) if row["evidence"] else NO_EVIDENCE)
 
-    def _row(self, question: Row, completion: Completion | None) -> Row:
-        """The columns of one question."""
-        evidence = question["evidence"]
-        if evidence and self._closed(question):
-            note = abstention_note(question[self.gate])
-            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
-        if completion is None:  # nothing was asked
-            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": NO_EVIDENCE}
-        if fault := completion.fault:
-            reject = {"stage": "answer", "reason": fault.kind, "detail": fault.detail}
-            return _empty("", self.engine.name) | {"reject": reject}
-        row = self._cited(evidence, completion.value)
-        row["sentences"] = placed(row["sentences"], evidence)
-        if row["state"] != "not":
-            row["choice"] = choice_of(completion.value, len(question["options"]))
+    def columns(self, value: Any, row: Row) -> Row:
+        """The answer, or the abstention that it comes to."""
+        made = self._cited(row["evidence"], value)
+        made["sentences"] = placed(made["sentences"], row["evidence"])
+        if made["state"] != "not":
+            made["choice"] = choice_of(value, len(row["options"]))
         if not self.gate:
-            return row
-        gate = question[self.gate]
-        cited = {each for sentence in row["sentences"] for each in sentence["evidence_ids"]}
-        if self._misses(question, cited):
-            note = f"{abstention_note(gate, cited)}{_planned_note(evidence, gate['nearest'])}"
-            return _empty(ABSTENTION, "rules") | {"state": "not", "missing": note}
+            return made
+        gate = row[self.gate]
+        cited = {each for sentence in made["sentences"] for each in sentence["evidence_ids"]}
+        if self._misses(row, cited):
+            plans = _planned_note(row["evidence"], gate["nearest"])
+            return _abstained(f"{abstention_note(gate, cited)}{plans}")
         notes = (
-            typo_note(question["text"], question["evidence"]), lack_note(gate),
-            unsaid_note(gate, cited), people_note(question["text"], gate, cited),
+            typo_note(row["text"], row["evidence"]), lack_note(gate),
+            unsaid_note(gate, cited), people_note(row["text"], gate, cited),
         )  # fmt: skip
-        return row | {"answer_note": " ".join(filter(None, (*notes, row["answer_note"])))}
+        return made | {"answer_note": " ".join(filter(None, (*notes, made["answer_note"])))}
 
     def _misses(self, question: Row, cited: Collection[str]) -> bool:
         """Whether what rules would quote is on a part of the question; an exam wants a choice."""
@@ -333,7 +301,9 @@ class ComposeAnswer(LLMStep):
         if not shown.sentences and not cited.insufficient:
             note = "No sentence of the answer cites the evidence."
         numbers = {name: n for n, name in enumerate(ids, 1)}
-        return _empty(answer_text(shown.sentences, numbers, state), self.engine.name) | {
+        return {
+            "answer": answer_text(shown.sentences, numbers, state),
+            "model": self.engine.name,
             "sentences": shown.sentences,
             "state": state,
             "missing": plain(cited.missing),
@@ -341,14 +311,6 @@ class ComposeAnswer(LLMStep):
             "invalid_citations": shown.invalid,
             "dropped_sentences": shown.dropped,
         }
-
-
-def _ruled(answer: CitedAnswer, question: Row, passages: Sequence[Passage]) -> CitedAnswer:
-    """The quotes in the schema of their prompt, with a choice if there are options."""
-    if not question["options"]:
-        return answer
-    chosen = choose(question["text"], question["options"], passages)
-    return ChosenAnswer(**answer.model_dump(), choice=chosen.option + 1)
 
 
 def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Iterator[str]:
@@ -368,17 +330,5 @@ def evidence_lines(evidence: Sequence[Row], marked: dict[str, list[str]]) -> Ite
         )
 
 
-def offered(options: Sequence[str]) -> str:
-    """The options on a separate line, "" without options."""
-    return f"\nOptions: {quoted(options)}{CHOOSE}" if options else ""
-
-
-def _empty(answer: str, model: str) -> Row:
-    return {
-        **{field.name: empty_column(field) for field in ANSWER},
-        "answer": answer,
-        "model": model,
-        "invalid_citations": 0,
-        "dropped_sentences": 0,
-        "reject": None,
-    }
+def _abstained(missing: str) -> Row:
+    return {"answer": ABSTENTION, "state": "not", "missing": missing, "model": "rules"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -20,7 +19,8 @@ from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, answer_text, by_pa
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.core.pipeline import Pipeline
 from srrag.core.provenance import Fitted
-from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import (
     ANSWER,
     HITS,
@@ -31,8 +31,8 @@ from srrag.core.schema import (
     empty_value,
     sentence_row,
 )
-from srrag.core.step import Function, LLMStep, Place, Step
-from srrag.llm.completion import Completion, Fault, Prompt, PromptFile, Rules
+from srrag.core.step import Function, Place, Step
+from srrag.llm.completion import Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.llm.fields import most_tokens
 from srrag.reading.prose import plain
@@ -44,7 +44,7 @@ UNCITED = "No sentence of the answer cites a paper."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadAndAnswer(LLMStep):
+class ReadAndAnswer(RowStep):
     """Answer `text` from the papers in `evidence`, in one call that finds before it judges.
 
     The model lists the sentences that bear on the question (`findings`), says whether they answer
@@ -67,7 +67,9 @@ class ReadAndAnswer(LLMStep):
         ]
     )
     reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
-    prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
+    slot: ClassVar[str] = "read"
+    stage: ClassVar[str] = "answer"
+    file: ClassVar[PromptFile] = PromptFile(PATH, PapersAnswer)
 
     searches: bool = False
     max_tokens: int = most_tokens(SearchingAnswer)
@@ -76,39 +78,29 @@ class ReadAndAnswer(LLMStep):
         """The questions that the rules' sentence weights were fitted on; nothing for a model."""
         return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
 
-    def _schema(self, options: bool) -> type[PapersAnswer]:
-        return ChosenFromPapers if options else SearchingAnswer if self.searches else PapersAnswer
+    def told(self, row: Row) -> dict[str, str] | None:
+        """The question, its options and the papers, if there are any."""
+        if not row["evidence"]:
+            return None
+        return {
+            "question": quoted(row["text"]),
+            "options": f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
+            "papers_in_all": _in_all(row["evidence"]),
+            "papers": "\n".join(paper_lines(row["evidence"])),
+        }
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt for each question that has evidence."""
-        return [
-            Prompt(
-                number,
-                "read",
-                file.system(),
-                file.user(
-                    question=quoted(row["text"]),
-                    options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
-                    papers_in_all=_in_all(row["evidence"]),
-                    papers="\n".join(paper_lines(row["evidence"])),
-                ),
-                schema,
-                max_tokens=self.max_tokens,
-                question=row["text"],
-                options=tuple(row["options"]),
-            )
-            for number, row in live(batch, self.reads)
-            if row["evidence"]
-            for schema in (self._schema(bool(row["options"])),)
-            for file in (PromptFile(PATH, schema),)
-        ]
+    def own(self, row: Row) -> dict[str, Any]:
+        """The schema of a question with options or without, which the system text explains."""
+        without = SearchingAnswer if self.searches else PapersAnswer
+        schema = ChosenFromPapers if row["options"] else without
+        about = {"question": row["text"], "options": tuple(row["options"])}
+        return {"schema": schema, "system": PromptFile(PATH, schema).system(), **about}
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[Row]:
         """Quote the papers, each quote by the number of its sentence."""
-        rows = dict(live(batch, self.reads))
-        return [json.dumps(self._ruled(prompt, rows[prompt.row])) for prompt in prompts]
+        return [self._ruled(row) for row in rows]
 
-    def _ruled(self, prompt: Prompt, question: Row) -> dict[str, Any]:
+    def _ruled(self, question: Row) -> Row:
         passages = [passage_of(item) for item in question["evidence"]]
         choices = ExtractRule()(question["text"], passages).choices[:MOST_QUOTES]
         numbers = number_of_sentences(question["evidence"]) if choices else {}
@@ -120,7 +112,8 @@ class ReadAndAnswer(LLMStep):
             for each in choices
         ]
         blank = {"findings": [], "verdict": "", "limits": [], "search": [], "choice": 0}
-        if "choice" in prompt.schema.model_fields:
+        schema = self.own(question)["schema"]
+        if question["options"]:
             chosen = choose(question["text"], question["options"], passages)
             blank["choice"] = chosen.option + 1
         answer = blank | {
@@ -129,14 +122,13 @@ class ReadAndAnswer(LLMStep):
             "evidence": told[1:],
             "missing": "" if told else NOTHING_TO_QUOTE,
         }
-        return {name: answer[name] for name in prompt.schema.model_fields}
+        return {name: answer[name] for name in schema.model_fields}
 
-    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+    def fault(self, value: PapersAnswer, row: Row) -> Fault | None:
         """Fault: the state says that there is an answer, and no sentence of it cites a paper."""
         if value.state == "not":
             return None
-        evidence = batch.column("evidence")[prompt.row].as_py()
-        if any(cited(each.sentences, evidence).evidence_ids for each in value.answer):
+        if any(cited(each.sentences, row["evidence"]).evidence_ids for each in value.answer):
             return None
         detail = (
             "No sentence of `answer` cites a sentence of the papers. Give for each its numbers, "
@@ -144,25 +136,16 @@ class ReadAndAnswer(LLMStep):
         )
         return Fault("uncited", detail)
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """The columns of each answer; a faulty one rejects its row."""
-        rows = dict(live(batch, self.reads))
-        none = {"answer": ABSTENTION, "state": "not", "missing": NO_EVIDENCE, "model": "rules"}
-        made: dict[int, Row] = dict.fromkeys(rows, none)
-        for prompt, completion in zip(prompts, completions, strict=True):
-            made[prompt.row] = self._row(rows[prompt.row], completion)
-        return filled(batch, self.writes, made)
+    def unasked(self, row: Row) -> Row:
+        """An abstention without papers."""
+        return {"answer": ABSTENTION, "state": "not", "missing": NO_EVIDENCE, "model": "rules"}
 
-    def _row(self, question: Row, completion: Completion) -> Row:
-        if completion.fault is not None:
-            return rejected("answer", completion.fault)
-        told: PapersAnswer = completion.value
-        row = answer_columns(told, question["evidence"]) | {"model": self.engine.name}
-        if row["state"] != "not":
-            row["choice"] = choice_of(told, len(question["options"]))
-        return row | {"searches": [plain(each) for each in getattr(told, "search", ())]}
+    def columns(self, value: PapersAnswer, row: Row) -> Row:
+        """The columns of an answer."""
+        made = answer_columns(value, row["evidence"]) | {"model": self.engine.name}
+        if made["state"] != "not":
+            made["choice"] = choice_of(value, len(row["options"]))
+        return made | {"searches": [plain(each) for each in getattr(value, "search", ())]}
 
 
 def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from srrag.answer.write.cited import MAX_OPTIONS, choice_of
 from srrag.answer.write.compose import ComposeAnswer
-from srrag.core.rows import Row, filled, live, rejected
+from srrag.core.row_step import RowStep
+from srrag.core.rows import Row
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
+from srrag.llm.completion import Answer, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 
@@ -58,7 +58,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "answer_unaided.md", Una
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerUnaided(LLMStep):
+class AnswerUnaided(RowStep):
     """Answer `text`, with its `options`, from the model alone: what retrieval is compared with.
 
     Its columns are those of SelectEvidence and ComposeAnswer; there are no hits, no evidence and
@@ -78,56 +78,32 @@ class AnswerUnaided(LLMStep):
             *ComposeAnswer.writes,
         ]
     )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    slot: ClassVar[str] = "answer"
+    file: ClassVar[PromptFile] = PROMPT
 
     @property
     def off(self) -> bool:
         """Whether every question is abstained from, since rules know nothing."""
         return isinstance(self.engine, Rules)
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        system = PROMPT.system()
-        return [
-            Prompt(
-                number,
-                "answer",
-                system,
-                PROMPT.user(
-                    question=fenced("question", row["text"]),
-                    options=f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
-                ),
-                UnaidedAnswer,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-        ]
+    def told(self, row: Row) -> dict[str, str]:
+        """The question with its options."""
+        options = f"\nOptions: {quoted(row['options'])}" if row["options"] else ""
+        return {"question": fenced("question", row["text"]), "options": options}
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> list[UnaidedAnswer]:
         """Rules do not know."""
-        unknown = UnaidedAnswer(state="not", choice=0, sentences=[])
-        return [unknown.model_dump_json()] * len(prompts)
+        return [UnaidedAnswer(state="not", choice=0, sentences=[]) for _ in rows]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
+    def columns(self, value: UnaidedAnswer, row: Row) -> Row:
         """The sentences as they are, none of them cited."""
-        made = {
-            prompt.row: self._row(completion, len(batch["options"][prompt.row]))
-            for prompt, completion in zip(prompts, completions, strict=True)
-        }
-        return filled(batch, self.writes, made)
-
-    def _row(self, completion: Completion, num_options: int) -> Row:
-        if completion.fault is not None:
-            return rejected("answer", completion.fault)
-        said: list[str] = completion.value.sentences
-        known = bool(said) and completion.value.state != "not"
+        said = value.sentences
+        known = bool(said) and value.state != "not"
         return {
             "answer": " ".join(said) if known else UNKNOWN,
             "sentences": [sentence_row(text, []) for text in said if known],
-            "state": completion.value.state if known else "not",
-            "choice": choice_of(completion.value, num_options) if known else NO_CHOICE,
+            "state": value.state if known else "not",
+            "choice": choice_of(value, len(row["options"])) if known else NO_CHOICE,
             "answer_note": "" if known else BY_RULES if self.off else "the model does not know",
             "model": self.engine.name,
         }

@@ -7,12 +7,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from jobs.judged import run
-from srrag.lab.experiment.judged import KINDS
 
 from jobs.evaluate import run
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
+from srrag.lab.experiment.evaluate import KINDS
 from srrag.lab.measure.references import resource_path
 from srrag.lab.report.results import read_results
 from tests.judged import answers
@@ -84,7 +83,7 @@ def judged(folder: Path, *arguments: str) -> dict[str, Any]:
     """Judge answers by their nuggets and choices alone."""
     left = [f"bench.judges.{name}=null" for name in OTHERS]
     argv = ["bench=answers", f"out={folder}/out", "resamples=50", *left, *arguments]
-    return run({**configure("judged", argv), "command": "test"})
+    return run({**configure("evaluate", argv), "command": "test"})
 
 
 @pytest.fixture
@@ -139,22 +138,24 @@ def test_what_does_not_fit_together_is_counted(folder: Path, capsys: Any) -> Non
 )
 def test_wrong_usage_is_named(folder: Path, arguments: list[str], message: str) -> None:
     argv = [f"bench.path={folder}/gold.jsonl", f"out={folder}/out"]
-    given = configure("judged", [*argv, *(each.replace("{F}", str(folder)) for each in arguments)])
+    given = configure(
+        "evaluate", [*argv, *(each.replace("{F}", str(folder)) for each in arguments)]
+    )
     with pytest.raises(UsageError, match=message):
         run({**given, "command": "test"})
 
 
 def test_a_benchmark_needs_its_files_and_cut_offs(folder: Path, sample_root: Path) -> None:
-    given = configure("judged", ["bench=beir", f"bench.path={folder}", f"root={sample_root}"])
+    given = configure("evaluate", ["bench=beir", f"bench.path={folder}", f"root={sample_root}"])
     with pytest.raises(UsageError, match=r"qrels/test\.tsv is missing"):
         run(given)
     with pytest.raises(UsageError, match=r"bench\.k: cut-offs \[0\]"):
-        run(configure("judged", ["bench=sample", f"root={sample_root}", "bench.k=0"]))
+        run(configure("evaluate", ["bench=sample", f"root={sample_root}", "bench.k=0"]))
 
 
 def test_a_ranking_at_other_cut_offs(sample_root: Path) -> None:
     argv = ["bench=sample", f"root={sample_root}", "pipeline=bm25", "bench.k=[4,1]", "resamples=50"]
-    metrics = run(configure("judged", argv))["metrics"]
+    metrics = run(configure("evaluate", argv))["metrics"]
     assert {"coverage@1", "coverage@4", "P@1", "miss@4", "recall@100"} <= set(metrics)
     assert metrics["coverage@1"]["value"] <= metrics["coverage@4"]["value"]
     assert metrics["miss@1"]["value"] >= metrics["miss@4"]["value"]
