@@ -222,7 +222,7 @@ class Scripted:
         if not first and self.second:
             return self.second
         said = {"text": "First." if first else "Second.", "sentences": ["2.1" if first else "1.1"]}
-        told = {"findings": [], "state": "answered_again", "verdict": "", "answer": [said],
+        told = {"findings": [], "state": "answered", "verdict": "", "answer": [said],
                 "evidence": [], "limits": [], "missing": ""}  # fmt: skip
         return json.dumps(told | ({"search": list(self.searches)} if first else {}))
 
