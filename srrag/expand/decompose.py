@@ -13,7 +13,7 @@ import pyarrow as pa
 from srrag.core.ontology import Ontology
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import REJECT, SUBQUESTIONS
+from srrag.core.schema import SUBQUESTIONS, relation
 from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
@@ -103,12 +103,8 @@ class DecomposeQuestion(RowStep):
     max_tokens: int = most_tokens(Decomposition)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("node_types", pa.list_(pa.string()), nullable=False),
-            pa.field("subquestions", SUBQUESTIONS, nullable=False),
-            pa.field("reject", REJECT),
-        ]
+    writes: ClassVar[pa.Schema] = relation(
+        ("node_types", pa.list_(pa.string())), ("subquestions", SUBQUESTIONS)
     )
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "decompose"

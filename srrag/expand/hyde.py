@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import REJECT
+from srrag.core.schema import relation
 from srrag.llm.completion import Answer, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
@@ -64,12 +64,7 @@ class WriteHyde(RowStep):
     max_tokens: int = most_tokens(HydePassages)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("hyde_passages", pa.list_(pa.string()), nullable=False),
-            pa.field("reject", REJECT),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = relation(("hyde_passages", pa.list_(pa.string())))
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "hyde"
     file: ClassVar[PromptFile] = PROMPT

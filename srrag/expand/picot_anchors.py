@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import ANCHORS, REJECT
+from srrag.core.schema import ANCHORS, relation
 from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.delimit import inert
 from srrag.llm.fields import Items, Text, most_tokens
@@ -197,9 +197,7 @@ class FindAnchors(RowStep):
     max_tokens: int = most_tokens(QuestionParts)
 
     reads: ClassVar[tuple[str, ...]] = ("text",)
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [pa.field("anchors", ANCHORS, nullable=False), pa.field("reject", REJECT)]
-    )
+    writes: ClassVar[pa.Schema] = relation(("anchors", ANCHORS))
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "anchors"
     file: ClassVar[PromptFile] = PROMPT

@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.core.ontology import Ontology
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import ANCHORS, REJECT, SUBQUESTIONS
+from srrag.core.schema import ANCHORS, SUBQUESTIONS, relation
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
 from srrag.expand.picot_anchors import PARTS, QuestionParts, locate, rule_anchors
 from srrag.llm.completion import Answer, PromptFile
@@ -76,14 +76,11 @@ class PlanSearch(RowStep):
     max_tokens: int = most_tokens(SearchPlan)
 
     reads: ClassVar[tuple[str, ...]] = ("text",)
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("anchors", ANCHORS, nullable=False),
-            pa.field("node_types", pa.list_(pa.string()), nullable=False),
-            pa.field("subquestions", SUBQUESTIONS, nullable=False),
-            pa.field("hyde_passages", pa.list_(pa.string()), nullable=False),
-            pa.field("reject", REJECT),
-        ]
+    writes: ClassVar[pa.Schema] = relation(
+        ("anchors", ANCHORS),
+        ("node_types", pa.list_(pa.string())),
+        ("subquestions", SUBQUESTIONS),
+        ("hyde_passages", pa.list_(pa.string())),
     )
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "plan"

@@ -13,7 +13,7 @@ from pydantic import Field
 from srrag.answer.select.candidates import titles
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import REJECT, SNIPPETS
+from srrag.core.schema import SNIPPETS, relation
 from srrag.llm.completion import Answer, Fault, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
@@ -80,13 +80,7 @@ class FindSnippets(RowStep):
     version: ClassVar[int] = 10
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("snippets", SNIPPETS, nullable=False),
-            pa.field("lost_snippets", pa.int32(), nullable=False),
-            pa.field("reject", REJECT),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = relation(("snippets", SNIPPETS), ("lost_snippets", pa.int32()))
     slot: ClassVar[str] = "snippets"
     file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True

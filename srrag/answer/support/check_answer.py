@@ -14,7 +14,7 @@ from srrag.answer.select.sentence_numbers import CitedText, cited, cited_papers,
 from srrag.answer.support.vetoes import folded, intrusion, veto
 from srrag.answer.write.cited import answer_text
 from srrag.core.rows import Row, live, with_columns, with_rejects
-from srrag.core.schema import NO_CHOICE, REJECT, SUPPORT, UNSUPPORTED
+from srrag.core.schema import NO_CHOICE, SUPPORT, UNSUPPORTED, relation
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import quoted
@@ -266,13 +266,7 @@ class CheckAnswer(LLMStep):
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence", *REVISES)
     revises: ClassVar[tuple[str, ...]] = REVISES
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("support", SUPPORT, nullable=False),
-            pa.field("unsupported", UNSUPPORTED, nullable=False),
-            pa.field("reject", REJECT),
-        ]
-    )
+    writes: ClassVar[pa.Schema] = relation(("support", SUPPORT), ("unsupported", UNSUPPORTED))
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
     version: ClassVar[int] = 3

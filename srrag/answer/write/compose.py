@@ -44,7 +44,7 @@ from srrag.core.grades import STUDIES
 from srrag.core.provenance import Fitted
 from srrag.core.row_step import RowStep
 from srrag.core.rows import Row
-from srrag.core.schema import ANSWER, REJECT
+from srrag.core.schema import ANSWER, relation
 from srrag.llm.completion import Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted
 from srrag.reading.prose import plain
@@ -163,13 +163,8 @@ class ComposeAnswer(RowStep):
 
     version: ClassVar[int] = 22
 
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            *ANSWER,
-            pa.field("invalid_citations", pa.int32(), nullable=False),
-            pa.field("dropped_sentences", pa.int32(), nullable=False),
-            pa.field("reject", REJECT),
-        ]
+    writes: ClassVar[pa.Schema] = relation(
+        *ANSWER, ("invalid_citations", pa.int32()), ("dropped_sentences", pa.int32())
     )
     slot: ClassVar[str] = "answer"
     file: ClassVar[PromptFile] = PROMPT

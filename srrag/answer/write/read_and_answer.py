@@ -27,8 +27,8 @@ from srrag.core.schema import (
     NO_CHOICE,
     PARTS,
     QUESTIONS,
-    REJECT,
     empty_value,
+    relation,
     sentence_row,
 )
 from srrag.core.step import Function, Place, Step
@@ -57,14 +57,11 @@ class ReadAndAnswer(RowStep):
     The rules quote (ExtractRule). A faulty answer rejects its row.
     """
 
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            *ANSWER,
-            pa.field("invalid_citations", pa.int32(), nullable=False),
-            pa.field("dropped_sentences", pa.int32(), nullable=False),
-            pa.field("searches", pa.list_(pa.string()), nullable=False),
-            pa.field("reject", REJECT),
-        ]
+    writes: ClassVar[pa.Schema] = relation(
+        *ANSWER,
+        ("invalid_citations", pa.int32()),
+        ("dropped_sentences", pa.int32()),
+        ("searches", pa.list_(pa.string())),
     )
     reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
     slot: ClassVar[str] = "read"
