@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import SUBQUESTIONS, relation
 from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.fields import Items, Means, Text, most_tokens

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import relation
 from srrag.llm.completion import Answer, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted

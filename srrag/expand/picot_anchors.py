@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import ANCHORS, relation
 from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.delimit import inert

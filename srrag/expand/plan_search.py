@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 
 from srrag.core.ontology import Ontology
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import ANCHORS, SUBQUESTIONS, relation
 from srrag.expand.decompose import DecomposeQuestion, SubQuestion, types_of_parts
 from srrag.expand.picot_anchors import PARTS, QuestionParts, locate, rule_anchors

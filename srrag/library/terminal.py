@@ -11,7 +11,7 @@ from typing import Any
 
 from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord, beside
-from srrag.answer.write.streaming import STREAMED, AnswerStream, checked_in
+from srrag.answer.write.cited import STREAMED, AnswerStream, checked_in
 from srrag.core.errors import UsageError
 from srrag.core.ids import content_id
 from srrag.core.pipeline import build_version

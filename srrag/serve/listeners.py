@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.write.streaming import STREAMED, AnswerStream
+from srrag.answer.write.cited import STREAMED, AnswerStream
 from srrag.core.errors import Halt
 from srrag.core.pipeline import Pipeline, added
 from srrag.core.step import Function, Place, StepWrapper, bare

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.maxsim import maxsim
-from srrag.answer.write.streaming import checked_in
+from srrag.answer.write.cited import checked_in
 from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
 from srrag.core.step import Function, Place, within

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.answer.select.candidates import titles
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import SNIPPETS, relation
 from srrag.llm.completion import Answer, Fault, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted

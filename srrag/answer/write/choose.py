@@ -18,8 +18,7 @@ from srrag.answer.write.choose_rules import choose
 from srrag.answer.write.cited import ABSTENTION, MAX_CITES, Number
 from srrag.answer.write.compose import ComposeAnswer, evidence_lines
 from srrag.core.provenance import Fitted
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row, rejected
+from srrag.core.rows import Row, RowStep, rejected
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.llm.completion import Answer, Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted

@@ -42,8 +42,7 @@ from srrag.answer.write.cited import (
 )
 from srrag.core.grades import STUDIES
 from srrag.core.provenance import Fitted
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import ANSWER, relation
 from srrag.llm.completion import Fault, PromptFile, Rules
 from srrag.llm.delimit import quoted

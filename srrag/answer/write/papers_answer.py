@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from srrag.answer.write.cited import MAX_OPTIONS
 from srrag.llm.completion import Answer
 from srrag.llm.fields import Items, Means, Text
 
 MAX_NUMBER_CHARS = 16
+MAX_OPTIONS = 64
 KINDS = {
     "result": "what the paper found itself, or concludes from it",
     "recommendation": "of a guideline",

@@ -19,8 +19,7 @@ from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, answer_text, by_pa
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer, SearchingAnswer
 from srrag.core.pipeline import Pipeline
 from srrag.core.provenance import Fitted
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import (
     ANSWER,
     HITS,

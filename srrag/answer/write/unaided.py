@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.answer.write.cited import MAX_OPTIONS, choice_of
+from srrag.answer.write.cited import choice_of
 from srrag.answer.write.compose import ComposeAnswer
-from srrag.core.row_step import RowStep
-from srrag.core.rows import Row
+from srrag.answer.write.papers_answer import MAX_OPTIONS
+from srrag.core.rows import Row, RowStep
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
 from srrag.llm.completion import Answer, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted

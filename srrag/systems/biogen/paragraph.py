@@ -16,8 +16,9 @@ from srrag.algo.mmr import cosines
 from srrag.algo.terms import terms, tfidf
 from srrag.answer.select.candidates import passage_of, titles
 from srrag.answer.write.choose_rules import choose
-from srrag.answer.write.cited import MAX_OPTIONS, CitedAnswer, Shown
+from srrag.answer.write.cited import CitedAnswer, Shown
 from srrag.answer.write.compose import ComposeAnswer
+from srrag.answer.write.papers_answer import MAX_OPTIONS
 from srrag.core.rows import Row, live
 from srrag.core.schema import sentence_row
 from srrag.llm.completion import Answer, Fault, Prompt, PromptFile

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.answer.write.cited import CitedAnswer
+from srrag.answer.write.cited import AGAIN, AnswerStream, CitedAnswer
 from srrag.answer.write.compose import ComposeAnswer
-from srrag.answer.write.streaming import AGAIN, AnswerStream
 from srrag.core.schema import EVIDENCE, REJECT, empty_value
 from srrag.core.step import Place
 from srrag.engine.base import Call, Listen, key_of, listening

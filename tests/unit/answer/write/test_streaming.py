@@ -5,9 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.answer.write.cited import CitedAnswer, answer_text, show
+from srrag.answer.write.cited import (
+    AGAIN,
+    INSTEAD,
+    AnswerStream,
+    CitedAnswer,
+    answer_text,
+    show,
+    text_so_far,
+)
 from srrag.answer.write.papers_answer import PapersAnswer
-from srrag.answer.write.streaming import AGAIN, INSTEAD, AnswerStream, text_so_far
 from srrag.llm.completion import Prompt
 
 SENTENCES = st.lists(
