@@ -13,9 +13,9 @@ from srrag.config.words import choices_file, read_choices
 from srrag.engine.examine import engine_checks
 from srrag.library.prices import prices
 from srrag.runner import doctor
+from srrag.runner.pipeline_run import settled_embedder
 from srrag.runner.progress import say
 from srrag.runner.ray.data import RayDataRunner
-from srrag.runner.settled import settled_embedder
 from srrag.storage.store import Store
 
 _STAGES = ("parsed", "documents", "chunks", "windows", "extracts", "vectors")
@@ -58,7 +58,7 @@ def model(config: dict[str, Any]) -> str:
 
 def arithmetic(root: Path) -> str:
     """What the vectors of a root cost here, and would cost in others, and by which kernels."""
-    from srrag.model.arithmetic import chosen, kernels, priced, rates  # imports torch
+    from srrag.model.linear import chosen, kernels, priced, rates  # imports torch
 
     measured, own = rates(), settled_embedder(root)
     told = f"{root} has embedder={own}" if own else f"`srrag init` would take {chosen(measured)}"

@@ -11,9 +11,9 @@ from srrag.answer.select.evidence import SelectEvidence
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers, reading
 from srrag.core.figures import printed
-from srrag.core.ids import file_sha256
 from srrag.core.pipeline import Pipeline
 from srrag.core.provenance import KEY, fitted_on
+from srrag.core.spec import file_sha256
 from srrag.lab.experiment.abstain import evidence_of, fit, make_examples, read_texts, stated
 from srrag.lab.measure.near_topic import read_near_topic
 from srrag.lab.measure.retrieval import read_qrels

@@ -6,8 +6,8 @@ from typing import Any
 
 from srrag.config.words import choices_file, choose, read_choices
 from srrag.core.errors import UsageError
+from srrag.runner.pipeline_run import EMBEDDERS, built_embedder, settled_embedder
 from srrag.runner.progress import say
-from srrag.runner.settled import EMBEDDERS, built_embedder, settled_embedder
 from srrag.storage.store import Store
 
 
@@ -16,7 +16,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
 
     A root that is built keeps the arithmetic that it has.
     """
-    from srrag.model import arithmetic  # imports torch
+    from srrag.model import linear  # imports torch
 
     store, asked = Store(config["root"]), config["arithmetic"]
     if asked not in ("auto", *EMBEDDERS):
@@ -36,9 +36,9 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         if begun:
             say(f"root={store} is begun and stays as it is" + f", {stands}" * bool(stands))
             return {"root": str(store), "embedder": stands or "", "texts_per_cpu_s": {}}
-        measured = arithmetic.rates()
-        name = stands or EMBEDDERS[arithmetic.chosen(measured) if asked == "auto" else asked]
+        measured = linear.rates()
+        name = stands or EMBEDDERS[linear.chosen(measured) if asked == "auto" else asked]
         if not stands:
             store.write_marker({"embedder": name, "texts_per_cpu_s": measured})
-    say(f"here {arithmetic.priced(measured)}; root={store} has embedder={name}")
+    say(f"here {linear.priced(measured)}; root={store} has embedder={name}")
     return {"root": str(store), "embedder": name, "texts_per_cpu_s": measured}

@@ -89,7 +89,7 @@ def build(corpus: Path, scratch: Path, overrides: list[str]) -> dict[str, Any]:
     from srrag.config.compose import configure
     from srrag.core.spec import spec
     from srrag.runner import build as runner
-    from srrag.runner import local
+    from srrag.runner import runner as local
     from srrag.runner.relation_builds import RelationBuilds
     from srrag.storage.store import Store
 
@@ -126,7 +126,7 @@ def encoded_tokens(store: Any, encoder: Any) -> dict[str, tuple[int, int]]:
 
     from srrag.graph.knowledge_tree import read_topics
     from srrag.graph.name_vectors import NameVectors
-    from srrag.model.tokens import load_tokenizer
+    from srrag.model.encoder import load_tokenizer
 
     found = store.artifacts("default")
     texts = {"windows": window_texts(store)}

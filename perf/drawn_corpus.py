@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.core.ids import content_id
 from srrag.core.schema import DOCUMENTS, TRIPLES, UNITS, VECTORS
+from srrag.core.spec import content_id
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord

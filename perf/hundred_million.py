@@ -53,8 +53,8 @@ from srrag.index.graph_reader import GraphIndex, GraphQuestion
 from srrag.index.sparse import SparseIndex
 from srrag.index.tokens import TokenIndex
 from srrag.runner.build import BuildJob
-from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 
 SAMPLE_S = 0.02

@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.core.ids import content_id
 from srrag.core.schema import TRIPLES
+from srrag.core.spec import content_id
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
@@ -39,8 +39,8 @@ from srrag.graph import name_vectors
 from srrag.graph.communities import read_communities
 from srrag.graph.facts import entity_id
 from srrag.runner.build import BuildJob
-from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 
 LEFT_OUT = ("vectors", "dense", "tokens", "graph")

@@ -58,7 +58,7 @@ def run(job: str, *overrides: str) -> dict[str, Any]:
     """
     from importlib import import_module
 
-    from srrag.config.places import JOBS
+    from srrag.config.words import JOBS
 
     summary: dict[str, Any] = import_module(JOBS).run(job, *overrides)
     return summary

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 
-from srrag.config.places import JOBS
+from srrag.config.words import JOBS
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from srrag.config.compose import SEARCHED
-from srrag.config.places import CONFS
+from srrag.config.words import CONFS
 
 Compose = Callable[..., DictConfig]
 Loaded = DictConfig | ListConfig

@@ -19,7 +19,7 @@ import time
 from typing import Any
 
 import srrag.runner.ingest
-import srrag.runner.sweep
+import srrag.runner.pipeline_run
 from jobs.cli import main
 from srrag.storage.store import Store
 
@@ -49,12 +49,14 @@ def run() -> int:
     """Run the job."""
     parser = argparse.ArgumentParser(prog="python -m tests.gate")
     parser.add_argument("--segment-rows", type=int, default=srrag.runner.ingest.SEGMENT_ROWS)
-    parser.add_argument("--part-questions", type=int, default=srrag.runner.sweep.PART_QUESTIONS)
+    parser.add_argument(
+        "--part-questions", type=int, default=srrag.runner.pipeline_run.PART_QUESTIONS
+    )
     parser.add_argument("--never-ends", action="store_true")
     parser.add_argument("--dies-at", type=int, default=0)
     options, arguments = parser.parse_known_args()
     srrag.runner.ingest.SEGMENT_ROWS = options.segment_rows
-    srrag.runner.sweep.PART_QUESTIONS = options.part_questions
+    srrag.runner.pipeline_run.PART_QUESTIONS = options.part_questions
     if options.never_ends:
         Store.write_pointer = wait_for_ever  # type: ignore[method-assign]
     if options.dies_at:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from srrag.core.schema import EVIDENCE, REJECT, SENTENCES, empty_value
 from srrag.core.step import LLMStep
 from srrag.lab.measure.judgements import CASES
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 
 BLANK = {item.name: empty_value(item.type) for item in CASES}
 PASSAGE = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}

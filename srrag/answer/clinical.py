@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from srrag.algo.language import guess_language
 from srrag.answer.evidence import Evidence, Paper
 from srrag.answer.write.cited import without_lead
-from srrag.core.grades import GRADES, STUDIES, joined, kinds_of
+from srrag.core.standing import GRADES, STUDIES, joined, kinds_of
 from srrag.llm.completion import Rules
 from srrag.reading.people import contradiction, traits
 from srrag.reading.prose import plain

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict
 
-from srrag.core.grades import STUDIES
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.core.standing import mark
+from srrag.core.standing import STUDIES, mark
 from srrag.core.units import Units
 
 Row = dict[str, Any]

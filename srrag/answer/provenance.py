@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from srrag.answer.record import step_times
-from srrag.core.grades import UNGRADED
+from srrag.core.standing import UNGRADED
 
 Row = dict[str, Any]
 

@@ -17,11 +17,10 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from srrag.config.places import CONF, CONFS, choices
-from srrag.config.words import in_full
+from srrag.config.words import CONF, CONFS, choices, in_full
 from srrag.core.errors import UsageError, first_line
 from srrag.core.kinds import class_of
-from srrag.runner.settled import keeps_graph, settled_embedder
+from srrag.runner.pipeline_run import keeps_graph, settled_embedder
 from srrag.storage import mirror
 
 FREE_TEXT = ("question", "entity")

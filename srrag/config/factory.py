@@ -10,15 +10,14 @@ from typing import Any
 import yaml
 
 from srrag.config.compose import with_pipeline
-from srrag.config.places import choices
-from srrag.core.cpus import usable_cpus
+from srrag.config.words import choices
 from srrag.core.errors import UsageError
 from srrag.core.ontology import Ontology
 from srrag.core.pipeline import Pipeline
 from srrag.core.schema import RAW
 from srrag.core.spec import build, construct, fingerprint, spec
 from srrag.core.stage import Plan, Resources, Stage
-from srrag.core.step import Place, Step
+from srrag.core.step import Place, Step, usable_cpus
 from srrag.corpus.read_jsonl import ReadBeir
 from srrag.llm.completion import Account
 from srrag.runner.engines import engines_of

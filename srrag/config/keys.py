@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from srrag.config import places
-from srrag.config.places import CONF, CONFS
+from srrag.config import words
+from srrag.config.words import CONF, CONFS
 from srrag.core.kinds import class_of
 
 SHARED = {
@@ -36,7 +36,7 @@ SHARED = {
 def choices() -> Iterator[tuple[str, str, str, str]]:
     """Yield each choice of each group: group, choice, what its file says of it, and its class."""
     for group in sorted({path.name for conf in CONFS for path in conf.iterdir() if path.is_dir()}):
-        for path in places.choices(group).values():
+        for path in words.choices(group).values():
             text = path.read_text("utf-8")
             head = [
                 line.strip("# ")

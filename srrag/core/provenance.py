@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 
 KEY = "fitted_on"
 """The key of the block in a fitted file."""

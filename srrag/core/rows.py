@@ -15,8 +15,7 @@ import pyarrow as pa
 from srrag.core.errors import Halt
 from srrag.core.schema import REJECT, empty_column
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import fenced
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced
 
 Row = dict[str, Any]
 

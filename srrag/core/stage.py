@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from srrag.core.ids import segment_id
-from srrag.core.spec import fingerprint, spec
+from srrag.core.spec import fingerprint, segment_id, spec
 from srrag.core.step import Build, Step
 
 

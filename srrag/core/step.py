@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -21,14 +23,15 @@ from srrag.llm.completion import (
     Fault,
     Prompt,
     Rules,
-    read,
 )
+from srrag.llm.read_answer import read
 from srrag.llm.retry_invalid import ask
 from srrag.storage.manifest import check_files
 from srrag.storage.mirror import store_at
 
 if TYPE_CHECKING:
     from srrag.core.pipeline import Pipeline
+
 
 Function = Callable[[pa.Table], pa.Table]
 Kind = TypeVar("Kind")
@@ -335,3 +338,21 @@ class IncrementalBuild(Build):
         former: PreviousVersion | None,
     ) -> dict[str, float | int | str]:
         """Write the files of `build`, with what still stands in the former version, if any."""
+
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def usable_cpus(quota: Path = _QUOTA) -> int:
+    """The processors of this process, at least 1: the least of affinity, quota and OMP_NUM_THREADS.
+
+    A container with 2 of a machine's 64 processors has 2; threads beyond them only wait.
+    """
+    affine = hasattr(os, "sched_getaffinity")  # Linux alone has it
+    counts = [len(os.sched_getaffinity(0)) if affine else os.cpu_count() or 1]
+    with suppress(OSError, ValueError):
+        granted, period = quota.read_text("ascii").split()[:2]  # "200000 100000", or "max 100000"
+        counts.append(int(granted) // int(period))
+    with suppress(KeyError, ValueError):
+        counts.append(int(os.environ["OMP_NUM_THREADS"]))
+    return max(1, min(counts))

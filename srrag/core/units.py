@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.step import Place
-from srrag.storage.mapped_table import Lookup, MappedTable, map_table
+from srrag.storage.mapped_table import Lookup, MappedTable, map_table, stems
 from srrag.storage.mirror import pull_build
-from srrag.storage.shards import stems
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,13 +12,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.core.ids import content_id
 from srrag.core.rows import live
 from srrag.core.schema import UNITS
+from srrag.core.spec import content_id
 from srrag.core.step import LLMStep
 from srrag.corpus.blocks import Block, split_sections
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, quoted
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "group_blocks.md")
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 from srrag.core.schema import DOCUMENTS
 from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
 from srrag.corpus.grade import UNGRADED, Grading, abstract_text, drop_claims, grade_document
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import fenced
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced
 from srrag.llm.fields import Means, Text, most_tokens
 
 _MAX_NOTE_CHARS = 200

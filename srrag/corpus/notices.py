@@ -17,8 +17,8 @@ import pyarrow as pa
 from lxml import etree
 
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id
 from srrag.core.schema import NOTICES
+from srrag.core.spec import content_id
 from srrag.core.standing import COPY, STANDINGS, of_types
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.inline_xml import inline_text

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id
 from srrag.core.schema import RAW
+from srrag.core.spec import content_id
 
 _PACKAGE = "pkg://"
 

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from srrag.core.ids import content_id
 from srrag.core.schema import UNITS
+from srrag.core.spec import content_id
 from srrag.core.step import Function, Place, Step
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 
 Ints = NDArray[np.int64]
 

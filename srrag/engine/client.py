@@ -21,10 +21,9 @@ from srrag.llm.completion import (
     Fault,
     Prompt,
     Usage,
-    read,
-    read_logged,
     tally,
 )
+from srrag.llm.read_answer import read, read_logged
 
 T = TypeVar("T")
 

@@ -29,7 +29,8 @@ from srrag.engine.base import (
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
-from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line, read
+from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line
+from srrag.llm.read_answer import read
 
 
 def open_budget(folder: Path, account: Account) -> Budget:

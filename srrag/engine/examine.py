@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from srrag.engine.base import Call, Model, Reply, Session, key_of, pieces
 from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import Answer, Completion, Engine, EngineStopped, Prompt, read
+from srrag.llm.completion import Answer, Completion, Engine, EngineStopped, Prompt
 from srrag.llm.fields import Items, Text
-from srrag.llm.salvage import spoken
+from srrag.llm.read_answer import read, spoken
 
 CONTEXT_LINES = 500
 """Lines of the longest prompt: about 8,000 tokens, as those of a question with its papers."""

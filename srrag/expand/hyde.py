@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from srrag.core.rows import Row, RowStep
 from srrag.core.schema import relation
-from srrag.llm.completion import Answer, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.numbers import told_numbers
 

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from srrag.core.rows import Row, RowStep
 from srrag.core.schema import ANCHORS, relation
-from srrag.llm.completion import Answer, PromptFile
-from srrag.llm.delimit import inert
+from srrag.llm.completion import Answer, PromptFile, inert
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.mentions import find_mentions, type_runs
 

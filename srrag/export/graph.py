@@ -20,8 +20,8 @@ from srrag.graph import knowledge_tree
 from srrag.graph.communities import read_communities
 from srrag.graph.partition import read_rows
 from srrag.graph.tree_graph import NODE_SCHEMA, TOPIC_SCHEMA
+from srrag.storage.manifest import read_live
 from srrag.storage.mirror import pull_build
-from srrag.storage.read_live import read_live
 
 DIGITS = 6
 """Digits of an id that are shown first; a title has more only where these are another's too."""

@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 
 from srrag.export.graph import GRADES, Graph, Ints, Texts, unique_titles
 from srrag.graph.partition import read_rows
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,26 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import WithJsonSchema
 
-from srrag.core.ids import content_id
 from srrag.core.ontology import Ontology
 from srrag.core.schema import EXTRACTS
+from srrag.core.spec import content_id
 from srrag.core.step import Function, LLMStep, OpenedLLMStep, Place
 from srrag.extract.document_claims import DERIVED, DocumentClaims, Row
 from srrag.extract.find_mentions import FindByRules, FindMentions
 from srrag.extract.lines import EntityLine, Told, entity_line, patterns, read_entity, read_lines
 from srrag.extract.numbered import NumberedBlock, blocks
 from srrag.extract.rule_lines import rule_lines
-from srrag.llm.completion import Answer, Completion, Enums, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Enums,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.reading.concepts import CONCEPTS, abbreviations
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "extract_document.md")

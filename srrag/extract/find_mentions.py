@@ -93,7 +93,7 @@ class FindByTagger(FindMentions):
             object.__setattr__(self, "folder", str(path))
             object.__setattr__(self, "model", path.name)
         if self.revision is None:
-            from srrag.storage.sealed_folder import sealed_revision
+            from srrag.storage.manifest import sealed_revision
 
             try:
                 object.__setattr__(self, "revision", sealed_revision(Path(str(self.folder))))

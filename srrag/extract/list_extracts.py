@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.ids import content_id
 from srrag.core.schema import EXTRACTS, FINDINGS, TRIPLES
+from srrag.core.spec import content_id
 from srrag.core.step import Function, Place, Step
 
 _KEY = ("unit_id", "head", "head_type", "relation", "tail", "tail_type")

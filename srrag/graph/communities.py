@@ -18,8 +18,8 @@ from srrag.algo.affinity import Basis
 from srrag.algo.communities import Detected, detect, update
 from srrag.algo.leiden import modularity
 from srrag.algo.local_moving import DetectionState
-from srrag.core.ids import segment_id
 from srrag.core.schema import COMMUNITIES
+from srrag.core.spec import segment_id
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.graph.name_vectors import ENCODER, NameVectors
 from srrag.graph.nodes import Nodes, in_order

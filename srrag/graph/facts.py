@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT
+from srrag.core.spec import content_id
 from srrag.reading.concepts import GENERAL
 
 _PLACE = [

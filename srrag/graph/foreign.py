@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.core.ids import file_sha256
 from srrag.core.schema import EDGES, ENTITIES
-from srrag.core.spec import spec
+from srrag.core.spec import file_sha256, spec
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.name_vectors import EncodeNames

@@ -14,13 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.tree_graph import Layout, TreeGraph
 from srrag.llm.completion import Engine, Rules
-from srrag.llm.describe import PROMPT, Described, Description, Topic, answers_of, describe
-from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions, write_descriptions
+from srrag.llm.describe import (
+    DESCRIPTIONS,
+    PROMPT,
+    Described,
+    Description,
+    Topic,
+    answers_of,
+    describe,
+    read_descriptions,
+    write_descriptions,
+)
 from srrag.storage.manifest import check_part
 from srrag.storage.mirror import opened
 

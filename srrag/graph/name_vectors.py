@@ -26,9 +26,15 @@ from srrag.graph.nodes import Nodes
 from srrag.model.embed import load, quantise_rows
 from srrag.model.encoder import Encoder
 from srrag.storage.atomic_write import commit, commit_json, link_or_copy, read_json
-from srrag.storage.mapped_table import map_table, save_table
+from srrag.storage.mapped_table import (
+    IndexShard,
+    map_table,
+    read_shards,
+    save_table,
+    shard_file,
+    write_shards,
+)
 from srrag.storage.mirror import fetch
-from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
 
 NAMES, VALUES, SCALES = "names.arrow", "vectors.npy", "scales.npy"
 FILES = (NAMES, VALUES, SCALES)

@@ -31,7 +31,7 @@ from srrag.core.step import ParallelMap
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, key_facts
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit
-from srrag.storage.read_live import read_live
+from srrag.storage.manifest import read_live
 
 _MENTION = ("doc_id", "unit_id", "char_start", "char_end")
 

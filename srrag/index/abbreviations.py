@@ -10,7 +10,7 @@ from pathlib import Path
 
 from srrag.core.step import Build, Place
 from srrag.reading.concepts import FILE, abbreviations
-from srrag.storage.read_live import read_live
+from srrag.storage.manifest import read_live
 
 
 @dataclass(frozen=True, kw_only=True)

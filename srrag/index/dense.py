@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from srrag.core.grades import GRADES
+from srrag.core.standing import GRADES
 from srrag.core.step import Build, ParallelMap, Place, PreviousVersion
 from srrag.index.dense_shards import (
     Codec,
@@ -32,7 +32,7 @@ from srrag.index.dense_shards import (
 from srrag.index.shard_plan import regroup
 from srrag.index.titles import TITLE_WEIGHT
 from srrag.storage.atomic_write import commit_json, link_or_copy, read_json
-from srrag.storage.shards import IndexShard
+from srrag.storage.mapped_table import IndexShard
 
 _COUNTED_PARTS = 1000
 _LEAST_FLAT_ROWS = 256

@@ -12,8 +12,8 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from srrag.core.grades import GRADES
 from srrag.core.hits import Ranked, merge, tied
+from srrag.core.standing import GRADES
 from srrag.index.parts import Matrix
 from srrag.storage.atomic_write import read_json
 from srrag.storage.mapped_table import MappedTable

@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.grades import GRADES, counted_as
+from srrag.core.standing import GRADES, counted_as
 from srrag.index.dense_search import Shard, best_of, gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
 from srrag.storage.atomic_write import commit
+from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import save_table
 from srrag.storage.mirror import fetch
-from srrag.storage.read_live import read_live
 
 _TRAINING_ROWS_PER_LIST = 64
 _SAMPLED_FROM = 16

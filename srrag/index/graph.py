@@ -39,7 +39,7 @@ from srrag.index.graph_walk import (
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.atomic_write import link_or_copy
-from srrag.storage.shards import read_shards, write_shards
+from srrag.storage.mapped_table import read_shards, write_shards
 
 _BATCH_ROWS = 32_768
 _DOCUMENT_BITS = 32

@@ -20,8 +20,8 @@ from srrag.algo.graph_scores import (
     word_cover,
 )
 from srrag.algo.maxsim import take_ragged
-from srrag.core.grades import counted_as
 from srrag.core.hits import SCORE_DECIMALS
+from srrag.core.standing import counted_as
 from srrag.graph.name_vectors import NameVectors
 from srrag.index.graph import CODED, TOPICS
 from srrag.index.graph_names import GraphNames, Linked

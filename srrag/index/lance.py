@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.grades import GRADES, counted_as
+from srrag.core.standing import GRADES, counted_as
 from srrag.core.step import Build, Place
 from srrag.index.dense import paired_parts
 from srrag.index.dense_shards import Part, grade_codes
@@ -27,8 +27,8 @@ from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import TITLE_WEIGHT, title_texts, with_titles
 from srrag.index.words import MAX_TERM_CHARS, analyzer
 from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import save_table
-from srrag.storage.read_live import read_live
 
 _LISTS_PER_ROOT = 4
 _RECALL_QUERIES = 200

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from srrag.core.spec import place_field
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.storage.atomic_write import link_or_copy
+from srrag.storage.mapped_table import SHARDS, IndexShard, read_shards
 from srrag.storage.mirror import opened
-from srrag.storage.shards import SHARDS, IndexShard, read_shards
 
 SHARD_ROWS = 500_000
 _GROWS = 2

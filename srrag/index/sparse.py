@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
-from srrag.core.grades import GRADES, counted_as
 from srrag.core.hits import Ranked, rank, tied
+from srrag.core.standing import GRADES, counted_as
 from srrag.core.step import Place, PreviousVersion
 from srrag.index.shard_plan import (
     ShardedBuild,
@@ -33,8 +33,7 @@ from srrag.index.shard_plan import (
 from srrag.index.titles import title_texts
 from srrag.index.words import TITLE_WEIGHT, WordIndex, analyzer
 from srrag.storage.atomic_write import commit, commit_json, link_or_copy
-from srrag.storage.mapped_table import MappedTable, map_table
-from srrag.storage.shards import IndexShard, read_shards, write_shards
+from srrag.storage.mapped_table import IndexShard, MappedTable, map_table, read_shards, write_shards
 
 _ANALYZER = "srrag_english"
 _HEAP_BYTES = 256_000_000

@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.core.standing import COPY, DELETED, grave_first, of_title, of_types
 from srrag.core.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
+from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import id_keys, write_lookup
-from srrag.storage.read_live import read_live
 
 _RUN = 5
 _WORD = re.compile(r"\w+")

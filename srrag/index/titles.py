@@ -15,7 +15,7 @@ from srrag.core.schema import TITLES
 from srrag.core.step import Function, Place, Step
 from srrag.index.parts import Matrix, unpack_vectors
 from srrag.model.encoder import Encoder
-from srrag.storage.read_live import read_live
+from srrag.storage.manifest import read_live
 
 TITLE_WEIGHT = 0.25
 """Weight of a title's vector; a window's vector has weight 1 (docs/ranking.md)."""

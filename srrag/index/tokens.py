@@ -32,10 +32,9 @@ from srrag.index.shard_plan import (
 )
 from srrag.index.titles import TITLE_WEIGHT, with_titles
 from srrag.storage.atomic_write import link_or_copy, write_parquet
-from srrag.storage.mapped_table import Lookup, write_lookup
+from srrag.storage.manifest import read_live
+from srrag.storage.mapped_table import IndexShard, Lookup, read_shards, write_lookup, write_shards
 from srrag.storage.mirror import fetch
-from srrag.storage.read_live import read_live
-from srrag.storage.shards import IndexShard, read_shards, write_shards
 
 _FILES = (
     "places.npy", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",

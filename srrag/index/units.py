@@ -21,9 +21,8 @@ from srrag.index.shard_plan import (
     regroup,
     write_each,
 )
-from srrag.storage.mapped_table import BATCH_BYTES, Lookup, write_lookup
-from srrag.storage.read_live import read_live
-from srrag.storage.shards import IndexShard, write_shards
+from srrag.storage.manifest import read_live
+from srrag.storage.mapped_table import BATCH_BYTES, IndexShard, Lookup, write_lookup, write_shards
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tantivy
 
 from srrag.core.hits import Ranked
-from srrag.model.tokens import TextTokenizer
+from srrag.model.encoder import TextTokenizer
 
 MAX_TERM_CHARS = 64
 TITLE_WEIGHT = 0.25

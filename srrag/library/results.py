@@ -203,7 +203,7 @@ def evaluate_here(
 ) -> Evaluation:
     """Evaluate on a build in this process; the arguments are as on the command line."""
     from srrag.config.compose import configure
-    from srrag.config.places import JOBS
+    from srrag.config.words import JOBS
 
     job = import_module(f"{JOBS}.evaluate")
     given = [f"root={root}", f"build={name}", f"bench={bench}", *overrides]

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from srrag.core.cpus import usable_cpus
 from srrag.core.errors import UsageError
 from srrag.core.hits import unpack_hits
-from srrag.core.ids import content_id
 from srrag.core.pipeline import Pipeline, bind, build_version
+from srrag.core.spec import content_id
 from srrag.core.standing import Standings
-from srrag.core.step import Function, Place
+from srrag.core.step import Function, Place, usable_cpus
 from srrag.core.units import Units, open_units
 from srrag.library.results import CitedReplies, CitedReply, Evaluation, FoundPassages, evaluate_here
 from srrag.llm.completion import tallied

@@ -13,8 +13,8 @@ from srrag.answer.provenance import tree
 from srrag.answer.record import AnswerRecord, beside
 from srrag.answer.write.cited import STREAMED, AnswerStream, checked_in
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id
 from srrag.core.pipeline import build_version
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.core.units import open_units
 from srrag.engine.base import listening

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Template
@@ -21,12 +21,9 @@ from typing import Any, ClassVar, Protocol
 
 import pydantic
 import pydantic.json_schema
-import pydantic_core
 
 from srrag.core.errors import Halt
-from srrag.llm.fields import Losses, explained
-from srrag.llm.loops import repeated
-from srrag.llm.salvage import objects, salvaged, spoken
+from srrag.llm.fields import explained
 
 
 class _OwnWords(pydantic.json_schema.GenerateJsonSchema):
@@ -132,127 +129,6 @@ class Completion:
     fault: Fault | None = None
     paid: bool = False
     lost: int = 0
-
-
-CUT_OFF = ("length", "looped")
-"""Finish reasons of an incomplete answer."""
-
-_CONTROL = re.compile(r"[\x00-\x1f]")
-_REFUSAL = re.compile(
-    r"\b(?:sorry|apologi[sz]e|(?:can(?:no|')t|unable to|not able to|won't|will not) "
-    r"(?:\w+ ){0,3}(?:help|assist|comply|provide|answer|fulfil|do)|as an ai)\b",
-    re.IGNORECASE,
-)
-_MAX_DETAIL_CHARS = 300
-_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\Z))|,(?=\s*[}\]])', re.DOTALL)
-
-
-def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
-    """Parse an answer by its schema; an invalid answer becomes a Completion with a fault.
-
-    Thinking before the JSON, prose, fences or an object around it, and commas behind the last of
-    its items cost nothing. Of several objects, one alone may fit the schema.
-    """
-    said = spoken(text)
-    # Guided decoding lets raw control characters through, although JSON forbids them.
-    body = _CONTROL.sub(" ", said.strip())
-    if not body and said != text:
-        # A block that is never closed may still hold the answer, unless it was cut off.
-        if finish not in CUT_OFF and (found := _within(text, schema)) is not None:
-            return found
-        return Completion(fault=Fault("only_thinking", "The answer held nothing but thinking."))
-    if not body:
-        kind = "whitespace" if text else "empty"
-        return Completion(text, fault=Fault(kind, "The answer held no text."))
-    try:
-        return _valid(body, schema, said)
-    except pydantic.ValidationError as failed:
-        error = failed
-    begun = body[max(0, body.find("{")) :]
-    if finish in CUT_OFF and (rescued := salvaged(begun, schema)) is not None:
-        return Completion(said, value=rescued)
-    for tried in (body, _LAST_COMMA.sub(r"\1", body)):
-        found = _within(tried, schema)
-        if found is not None and found.value is not None:
-            return found
-    prose = error.errors()[0]["type"] == "json_invalid"
-    return found if prose and found else Completion(said, fault=_fault(said, finish, error))
-
-
-def _valid(body: str, schema: type[Answer], said: str) -> Completion:
-    """Validate a JSON text; stray keys are left out if no field is missing beside them."""
-    losses = Losses()
-    try:
-        given = pydantic_core.from_json(body)
-    except ValueError:
-        given = None
-    whole = isinstance(given, dict) and schema.model_fields.keys() <= given.keys()
-    value = schema.model_validate_json(body, context=losses, extra="ignore" if whole else None)
-    return Completion(said, value=value, lost=losses.items)
-
-
-def _within(text: str, schema: type[Answer]) -> Completion | None:
-    """The one object of a text that fits the schema, else the fault of the first; None without."""
-    first: Completion | None = None
-    fitting: dict[str, Completion] = {}
-    for each in (inner for outer in objects(text) for inner in (outer, *_wrapped(outer, schema))):
-        try:
-            found = _valid(each, schema, each)
-            fitting.setdefault(found.value.model_dump_json(), found)
-        except pydantic.ValidationError as error:
-            first = first or Completion(text, fault=_fault(each, "stop", error))
-    if len(fitting) > 1:
-        detail = "The answer held several JSON objects of the schema."
-        return Completion(text, fault=Fault("invalid_json", detail))
-    return next(iter(fitting.values()), first)
-
-
-def _wrapped(text: str, schema: type[Answer]) -> list[str]:
-    """Answers within an object that has no field of theirs, as {"answer": {…}}."""
-    fields = schema.model_fields.keys()
-    try:
-        outer = pydantic_core.from_json(text)
-    except ValueError:  # too deep
-        return []
-    inner = () if fields & outer.keys() else outer.values()
-    return [json.dumps(each) for each in inner if isinstance(each, dict) and fields <= each.keys()]
-
-
-def read_logged(text: str, fault: str, schema: type[Answer], detail: str = "") -> Completion:
-    """Parse a logged answer with its logged fault ("" for none), as `read` did at that time.
-
-    This version may accept what an older one did not; but an answer that was cut off stays cut off,
-    and a call that failed has no answer.
-    """
-    if fault in FAILED_CALLS:
-        return Completion(fault=Fault(fault, detail))
-    cut = ("", "truncated", "looped", "only_thinking")
-    completion = read(text, schema, "length" if fault in cut else "stop")
-    if not fault and completion.value is None:
-        completion = read(text, schema)
-    if completion.fault is not None and fault:
-        return replace(completion, fault=Fault(fault, detail or completion.fault.detail))
-    return completion
-
-
-def _fault(text: str, finish: str, error: pydantic.ValidationError) -> Fault:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    detail = f"{where}: {first['msg']}" if where else str(first["msg"])
-    detail = detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL_CHARS]
-    if finish in CUT_OFF:
-        # A weak model under guided decoding may emit whitespace up to the token limit.
-        if re.search(r"\s{50,}", text):
-            return Fault("whitespace", "The answer was cut off: too long.")
-        if finish == "looped" or repeated(text) is not None:
-            return Fault("looped", "The answer repeated itself without an end.")
-        return Fault("truncated", "The answer was cut off: too long.")
-    if first["type"] != "json_invalid":
-        return Fault("wrong_type", detail)
-    start = text.lstrip()[:300]
-    if start[:1] not in "{[" and _REFUSAL.search(start):
-        return Fault("refusal", "The answer was a refusal.")
-    return Fault("invalid_json", detail)
 
 
 class PromptFile:
@@ -423,3 +299,29 @@ class EngineStopped(Halt):
 
 class AnswersAwaited(Halt):
     """Ends the run until prompts that it wrote to files are answered; says which (exit code 3)."""
+
+
+# Non-printing characters except line feed and tab.
+_UNPRINTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+# Tags and special tokens of chat templates, which tokenizers recognise in any text: </x>, <x>,
+# <|x|>; but not "p < 0.05" or "x<y".
+_TAG = re.compile(r"<(?=\s{0,9}[/|｜]|[A-Za-z_][^\s<>]{0,60}>)")
+_BRACKET = re.compile(r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]{1,12})\])")
+
+
+def inert(text: str) -> str:
+    """Disarm control characters, tags and special tokens, without changing any offset.
+
+    Control characters become blanks; another bracket replaces the opening one of a tag or token.
+    """
+    return _BRACKET.sub("(", _TAG.sub("‹", _UNPRINTED.sub(" ", text)))
+
+
+def fenced(tag: str, text: str) -> str:
+    """Put a text between <tag> lines, with its line breaks, so that a model can quote it."""
+    return f"<{tag}>\n{inert(text)}\n</{tag}>"
+
+
+def quoted(value: object) -> str:
+    """Write a value as one line of JSON, disarmed, so that its text cannot end a string."""
+    return inert(json.dumps(value, ensure_ascii=False))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from srrag.llm.completion import Answer, Client, Completion, Prompt, PromptFile, read
-from srrag.llm.delimit import inert, quoted
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from srrag.llm.completion import Answer, Client, Completion, Prompt, PromptFile, inert, quoted
 from srrag.llm.fields import Text, most_tokens
+from srrag.llm.read_answer import read
 from srrag.llm.retry_invalid import ask
 
 MAX_SUMMARY_CHARS = 800
@@ -161,3 +164,24 @@ def _sentence(fact: str) -> str:
 def _cut(fact: str) -> str:
     """Shorten a fact to its bound; the summary of a portion stays whole."""
     return fact if len(fact) <= MAX_SUMMARY_CHARS else fact[: MAX_SUMMARY_CHARS - 1] + "…"
+
+
+DESCRIPTIONS = "descriptions.parquet"
+_SCHEMA = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("key", "name", "summary")]
+)
+
+
+def write_descriptions(path: Path, found: Mapping[str, Description]) -> None:
+    """Write the descriptions, sorted by key."""
+    rows = [{"key": key, **found[key].model_dump()} for key in sorted(found)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), path, compression="zstd")
+
+
+def read_descriptions(path: Path) -> dict[str, Description]:
+    """Read the descriptions of a previous version, by key."""
+    rows = pq.read_table(path).to_pylist()
+    return {
+        row["key"]: Description.model_construct(name=row["name"], summary=row["summary"])
+        for row in rows
+    }

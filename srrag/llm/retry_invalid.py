@@ -21,7 +21,7 @@ from srrag.llm.completion import (
     Usage,
     tally,
 )
-from srrag.llm.salvage import objects
+from srrag.llm.read_answer import objects
 
 AFRESH = ("empty", "whitespace", "only_thinking", "truncated", "looped", "example")
 """Kinds of faults whose text a model would only continue, so the retry does not show it."""

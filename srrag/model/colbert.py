@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from srrag.model.embed import LoadedEncoder, TokenVectors, join_tokens, quantise_rows
-from srrag.model.encoder import Encoder, Role
+from srrag.model.encoder import Encoder, Role, load_tokenizer
 from srrag.model.read_weights import check_positions, read_weights
-from srrag.model.tokens import load_tokenizer
 
 _BATCH_TEXTS = 16
 

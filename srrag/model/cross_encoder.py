@@ -1,11 +1,12 @@
-"""Cross-encoders: question and passage read as one text, one logit out."""
+"""Cross-encoders and RankLLaMA: question and passage read as one text, one logit out."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from srrag.model.read_weights import check_positions, read_weights
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
+
 
 DTYPES = ("float32", "bfloat16")
 _BATCH_PAIRS = 32
@@ -112,3 +114,152 @@ def _read(model: CrossEncoderModel, device: str) -> CrossEncoder:
     positions = getattr(found.config, "max_position_embeddings", None)
     check_positions(model.model, model.max_tokens, positions)
     return found
+
+
+_HEAD = "score"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankLlamaModel:
+    """RankLLaMA and its arithmetic: everything that decides the scores, without a device."""
+
+    separator: ClassVar[str] = " "
+    """Between the title and the text of a passage, as the adapter was trained."""
+
+    base: str
+    """A local folder, or a hub id (meta-llama/Llama-2-7b-hf) with its `base_revision`."""
+    base_revision: str | None = None
+    adapter: str
+    """A local folder, or a hub id (castorini/rankllama-v1-7b-lora-passage) with its revision."""
+    adapter_revision: str | None = None
+    max_tokens: int = 4096
+    """Longer pairs are cut here, in the passage, special tokens included."""
+    dtype: str = "float32"
+    batch_pairs: int = 8
+
+    def __post_init__(self) -> None:
+        """Reject impossible settings."""
+        for name in ("base", "adapter"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is missing: a folder, or a hub id with its revision")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype {self.dtype!r} is not one of {', '.join(DTYPES)}")
+        if self.max_tokens < 8 or self.batch_pairs < 1:
+            raise ValueError("max_tokens is at least 8 and batch_pairs at least 1")
+
+
+class LoadedRankLlama:
+    """RankLLaMA in memory."""
+
+    def __init__(self, model: RankLlamaModel, device: str) -> None:
+        self._model, self._device = model, device
+        self._tokenizer, self._network = _read_llama(model, device)
+        self._asking = threading.Lock()
+
+    def logits(self, question: str, passages: Sequence[str]) -> npt.NDArray[np.float64]:
+        """The model's output for each passage, float64 (passages,).
+
+        Passages of similar length share a batch; other questions never do.
+        """
+        import torch
+
+        found = np.zeros(len(passages))
+        pairs = [self._tokens(question, passage) for passage in passages]
+        order = np.argsort([-len(ids) for ids in pairs], kind="stable")
+        size = self._model.batch_pairs
+        with self._asking, torch.inference_mode():
+            for start in range(0, len(order), size):
+                some = order[start : start + size].tolist()
+                longest = len(pairs[some[0]])
+                ids = torch.zeros((len(some), longest), dtype=torch.long)
+                mask = torch.zeros((len(some), longest), dtype=torch.long)
+                for row, place in enumerate(some):
+                    ids[row, : len(pairs[place])] = torch.tensor(pairs[place])
+                    mask[row, : len(pairs[place])] = 1
+                found[some] = self._last(ids, mask)
+        return found
+
+    def _tokens(self, question: str, passage: str) -> list[int]:
+        """The pair as the model card writes it: "query: …" and "document: …"."""
+        ids: list[int] = self._tokenizer(
+            f"query: {question}",
+            f"document: {passage}",
+            truncation="only_second",
+            max_length=self._model.max_tokens,
+        )["input_ids"]
+        return ids
+
+    def _last(self, ids: Any, mask: Any) -> npt.NDArray[np.float64]:
+        """The head's output on the last token of each row that is no padding."""
+        hidden = self._network.model(
+            input_ids=ids.to(self._device), attention_mask=mask.to(self._device), use_cache=False
+        ).last_hidden_state
+        places = mask.sum(1) - 1
+        last = hidden[range(len(ids)), places.to(self._device)]
+        scores = self._network.score(last).float()[:, 0].cpu().numpy()
+        return np.asarray(scores, np.float64)
+
+
+_LLAMAS: dict[tuple[RankLlamaModel, str], LoadedRankLlama] = {}
+
+
+def load_rankllama(
+    model: RankLlamaModel, device: str = "cpu", threads: int | None = None
+) -> LoadedRankLlama:
+    """Return the model in memory, read once per process and device.
+
+    Raises ValueError in one line for a model or adapter that cannot be read.
+    """
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    with _LOADING:
+        if (model, device) not in _LLAMAS:
+            _LLAMAS[model, device] = LoadedRankLlama(model, device)
+        return _LLAMAS[model, device]
+
+
+def _read_llama(model: RankLlamaModel, device: str) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    from srrag.model.read_weights import check_device, check_positions
+
+    try:
+        from peft import PeftConfig, PeftModel
+    except ImportError:
+        raise ValueError(
+            "cross_encoder: PEFT is not installed; pip install 'srrag[rankllama]'"
+        ) from None
+    check_device(device)
+    for name, revision in (("base", model.base_revision), ("adapter", model.adapter_revision)):
+        path = getattr(model, name)
+        if revision is None and not Path(path).is_dir():
+            raise ValueError(f"{name} {path!r} is no folder here; a hub id needs its revision")
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    options: dict[str, Any] = {
+        "revision": model.base_revision or "main",
+        "local_files_only": Path(model.base).is_dir(),
+        "trust_remote_code": False,
+    }
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(model.base, **options)
+        network: Any = AutoModelForSequenceClassification.from_pretrained(
+            model.base, num_labels=1, dtype=getattr(torch, model.dtype), use_safetensors=True,
+            **options,
+        )  # fmt: skip
+        pinned: dict[str, Any] = {}
+        if model.adapter_revision:
+            pinned["revision"] = model.adapter_revision
+        config = PeftConfig.from_pretrained(model.adapter, **pinned)
+        adapted = PeftModel.from_pretrained(network, model.adapter, config=config, **pinned)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise ValueError(f"RankLLaMA {model.base!r} + {model.adapter!r}: {first}") from error
+    saved = config.modules_to_save or ()
+    if _HEAD not in saved or not (hasattr(network, _HEAD) and hasattr(network, "model")):
+        raise ValueError(f"adapter {model.adapter!r} holds no head {_HEAD!r}: it scores nothing")
+    check_positions(model.base, model.max_tokens, network.config.max_position_embeddings)
+    return tokenizer, adapted.merge_and_unload().to(device).eval()

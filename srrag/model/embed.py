@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from srrag.model.encoder import COLBERT, PACKAGED_MODEL, Encoder, Role, model_path
-from srrag.model.tokens import Tokens, load_tokenizer
+from srrag.model.encoder import (
+    COLBERT,
+    PACKAGED_MODEL,
+    Encoder,
+    Role,
+    Tokens,
+    load_tokenizer,
+    model_path,
+)
 
 if TYPE_CHECKING:
     from srrag.model.network import Network, TorchHidden

@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
-from srrag.model.pair_encoder import read_pair_encoder
-from srrag.model.pair_model import Example, PairModel, scores
+from srrag.model.pair_encoder import Example, PairModel, read_pair_encoder, scores
 from srrag.model.read_weights import encoder_folder
 from srrag.storage.atomic_write import read_json
+from srrag.storage.manifest import check_sealed
 from srrag.storage.mirror import pull_build
-from srrag.storage.sealed_folder import check_sealed
 
 Floats = npt.NDArray[np.float64]
 

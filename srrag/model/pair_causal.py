@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from srrag.core.errors import first_line
-from srrag.core.ids import file_sha256
-from srrag.llm.completion import PromptFile
-from srrag.llm.delimit import fenced
-from srrag.model.pair_model import OTHER, Example, padded
+from srrag.core.spec import file_sha256
+from srrag.llm.completion import PromptFile, fenced
+from srrag.model.pair_encoder import OTHER, Example, padded
 from srrag.model.read_weights import load_transformer
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class LoRA:
 
 
 class PairCausal:
-    """A causal language model (srrag.model.pair_model.PairModel)."""
+    """A causal language model (srrag.model.pair_encoder.PairModel)."""
 
     def __init__(
         self,

@@ -25,8 +25,8 @@ from srrag.model.encoder import BACKENDS
 from srrag.model.network import is_plain_bert, pack, run_any
 from srrag.model.read_weights import load_transformer
 from srrag.storage.atomic_write import read_json
+from srrag.storage.manifest import check_sealed
 from srrag.storage.mirror import pull_build
-from srrag.storage.sealed_folder import check_sealed
 
 FACTS = "tagger.json"
 BATCH_TOKENS = 2048

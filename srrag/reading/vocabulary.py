@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from srrag.core.ids import content_id, file_sha256
+from srrag.core.spec import content_id, file_sha256
 
 TERMS, TREE, SYNONYMS = "terms.tsv", "tree_numbers.tsv", "disease_synonyms.tsv"
 MAX_WORDS = 8

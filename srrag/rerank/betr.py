@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
-from srrag.core.grades import UNGRADED
 from srrag.core.hits import unpack_hits
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
+from srrag.core.standing import UNGRADED
 from srrag.core.step import Function, Place, Step, within
 from srrag.core.units import open_units
 from srrag.rerank.fuse_features import FuseFeatures

@@ -16,11 +16,10 @@ from srrag.core.hits import Offsets
 from srrag.core.provenance import Fitted
 from srrag.core.step import Place
 from srrag.core.units import Units, open_units
-from srrag.model.cross_encoder import CrossEncoderModel
+from srrag.model.cross_encoder import CrossEncoderModel, RankLlamaModel
 from srrag.model.filter import FACTS, load_filter, read_facts
-from srrag.model.rankllama import RankLlamaModel
 from srrag.rerank.reranker import Reranker, Score
-from srrag.storage.sealed_folder import sealed_revision
+from srrag.storage.manifest import sealed_revision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ class RerankCrossEncoder(Reranker):
     def text_scorer(self, at: Place) -> Callable[[str, Sequence[str]], npt.NDArray[np.float64]]:
         """Load the model; the function scores texts for a question."""
         if isinstance(self.cross_encoder, RankLlamaModel):
-            from srrag.model.rankllama import load_rankllama
+            from srrag.model.cross_encoder import load_rankllama
 
             return load_rankllama(self.cross_encoder, at.device, at.threads).logits
         if folder := self.filter_folder:

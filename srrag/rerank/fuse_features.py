@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from srrag.algo.betr import GRADES
 from srrag.algo.folds import question_fold
-from srrag.core.grades import counted_as
 from srrag.core.hits import Offsets, best_places, codes, unpack_hits
 from srrag.core.provenance import Fitted
 from srrag.core.schema import HITS
+from srrag.core.standing import counted_as
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 from srrag.index.opened import open_sparse

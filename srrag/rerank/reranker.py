@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.rrf import rank_scores
-from srrag.core.grades import check_grades, counted_as
 from srrag.core.hits import (
     SCORE_DECIMALS,
     Ints,
@@ -24,6 +23,7 @@ from srrag.core.hits import (
     unpack_hits,
 )
 from srrag.core.schema import HITS
+from srrag.core.standing import check_grades, counted_as
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units
 

@@ -11,8 +11,16 @@ import pyarrow as pa
 
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.llm.fields import Means, Text, most_tokens
 
 SHOWN = pa.list_(pa.struct([pa.field(name, pa.string()) for name in ("grade", "title", "text")]))

@@ -11,8 +11,7 @@ import pyarrow as pa
 from srrag.core.step import Function, Place, Step
 from srrag.index.opened import open_sparse
 from srrag.index.words import token_weights
-from srrag.model.encoder import COLBERT, Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import COLBERT, Encoder, load_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

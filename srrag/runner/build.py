@@ -15,12 +15,11 @@ from srrag.core.step import Place
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import LOST
-from srrag.runner.carry_over import take_over
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.ingest import ingest
+from srrag.runner.ingest import ingest, take_over
 from srrag.runner.progress import built, say
 from srrag.runner.relation_builds import RelationBuilds, entries_of, manifest_of
 from srrag.runner.repair import Repair, manifest_problem, mend_marker

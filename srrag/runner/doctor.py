@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from srrag.core.cpus import usable_cpus
+from srrag.core.step import usable_cpus
 from srrag.runner.summary import summarise
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json

@@ -17,13 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.core.ids import segment_id
+from srrag.core.spec import segment_id
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.client import LogClient, Send
-from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt, read
+from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt
+from srrag.llm.read_answer import read
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import known_rows, segments

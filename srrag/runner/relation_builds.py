@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256, spec
 from srrag.core.spec import fingerprint as hashed
-from srrag.core.spec import spec
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Build, Place, PreviousVersion, Step
 from srrag.llm.completion import Usage, tallied

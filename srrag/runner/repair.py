@@ -15,16 +15,15 @@ from srrag.core.stage import Plan
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.ingest import known_rows
-from srrag.runner.inventory import damaged_parts
+from srrag.runner.pipeline_run import settled_embedder
 from srrag.runner.progress import say
 from srrag.runner.relation_builds import entries_of, manifest_of
-from srrag.runner.settled import settled_embedder
-from srrag.runner.verify import amiss
+from srrag.runner.verify import amiss, damaged_parts
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json, read_object
 from srrag.storage.manifest import DamagedError, check_files
+from srrag.storage.mirror import discard
 from srrag.storage.store import Store
-from srrag.storage.trash import discard
 
 
 def mend_marker(store: Store) -> list[str]:

@@ -1,15 +1,26 @@
-"""The interface of runners, which run the steps of a plan in this process or on Ray."""
+"""What runners are, and LocalRunner: every stage in this process, one part after the other.
+
+Stages that ask a model have several parts in flight, so that the engine stays busy during the last
+calls of a part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
 from typing import Protocol
 
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import ParallelMap, Place
 from srrag.engine.base import Model
-from srrag.runner.engines import Engines, engines_of
+from srrag.llm.completion import AnswersAwaited
+from srrag.runner.engines import Engines, engines_here, engines_of
+from srrag.runner.part import run_part
+from srrag.runner.progress import CallProgress, Progress, shown
 from srrag.storage.store import Store
 
 
@@ -57,3 +68,112 @@ class Runner(Protocol):
     def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
         """Run engines for work other than steps on parts."""
         ...
+
+
+PARTS_IN_FLIGHT = 4
+
+
+@dataclass(frozen=True)
+class LocalRunner:
+    """Runs the steps of a plan in this process; `threads` are the CPU threads it may use."""
+
+    threads: int = 0
+
+    def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
+        """Run each stage on the parts that it lacks."""
+        missing = lacking(plan, store, parts)
+        stages = [stage for stage in plan.steps if stage.name in missing]
+        with (
+            shown(),
+            engines_here(engines_of([stage.step for stage in stages]), at) as engines,
+        ):
+            calls = CallProgress(engines.figures)
+            here = replace(at, clients=engines.clients)
+            waiting: set[tuple[str, str]] = set()
+            for group in at_once(stages):
+                self._run_stages(plan, store, group, missing, len(parts), calls, here, waiting)
+
+    def session(self) -> AbstractContextManager[None]:
+        """Do nothing; a local run needs no cluster."""
+        return nullcontext()
+
+    def spread(self, gpus: float = 0.0) -> AbstractContextManager[None]:
+        """Return no parallel map: builds run in this process."""
+        return nullcontext()
+
+    def engines(self, models: Sequence[Model], at: Place) -> AbstractContextManager[Engines]:
+        """Run engines on a thread of this process."""
+        return engines_here(models, at)
+
+    def _run_stages(
+        self,
+        plan: Plan,
+        store: Store,
+        stages: Sequence[Stage],
+        missing: Mapping[str, Sequence[str]],
+        total: int,
+        calls: CallProgress,
+        at: Place,
+        waiting: set[tuple[str, str]],
+    ) -> None:
+        """Run one stage, or several that ask models, on the parts that each of them lacks.
+
+        `waiting` collects the parts of a stage whose prompts wait for answers; later stages pass
+        them over, and the end of the engines says so.
+        """
+        runs = []
+        for stage in stages:
+            waiting |= {(stage.name, p) for name, p in waiting if name == stage.inputs[0]}
+            lacking = [p for p in missing[stage.name] if (stage.name, p) not in waiting]
+            run = self._opened(
+                plan, store, stage, total - len(missing[stage.name]), total, at, waiting
+            )
+            runs.append([partial(run, part) for part in lacking])
+        # Alternate between the stages, so that all engines work at the same time.
+        work = [each for column in zip_longest(*runs) for each in column if each is not None]
+        if engines_of([stage.step for stage in stages]):
+            _in_flight(work, PARTS_IN_FLIGHT * len(stages), calls)
+        else:
+            for each in work:
+                each()
+
+    def _opened(
+        self,
+        plan: Plan,
+        store: Store,
+        stage: Stage,
+        already: int,
+        total: int,
+        at: Place,
+        waiting: set[tuple[str, str]],
+    ) -> Callable[[str], None]:
+        """Open a stage; returns the function that runs it on a part."""
+        fingerprint = plan.fingerprint(stage.name)
+        source = (stage.inputs[0], plan.fingerprint(stage.inputs[0]))
+        progress = Progress(stage.name, total, already)
+        function = stage.step.open(replace(at, threads=self.threads or stage.resources.threads))
+
+        def run(part: str) -> None:
+            try:
+                run_part(store, stage, fingerprint, source, part, function, progress.rows)
+            except AnswersAwaited:
+                waiting.add((stage.name, part))
+                return
+            progress.update(progress.done + 1)
+
+        return run
+
+
+def _in_flight(work: Sequence[Callable[[], None]], threads: int, calls: CallProgress) -> None:
+    """Run parts on a few threads; the first error stops the run before the next part."""
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="part")
+    try:
+        waiting = {pool.submit(each) for each in work}
+        while waiting:
+            done, waiting = wait(waiting, timeout=calls.interval_s, return_when=FIRST_EXCEPTION)
+            calls.show()
+            for future in done:
+                future.result()
+    finally:
+        # Running parts end by themselves: their engine stops when the caller leaves.
+        pool.shutdown(wait=False, cancel_futures=True)

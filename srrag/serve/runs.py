@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from srrag.answer.record import AnswerRecord
 from srrag.answer.write.cited import UNGRADED, best_grade, without_lead
-from srrag.core.ids import content_id
 from srrag.core.schema import STATES as ANSWER_STATES
+from srrag.core.spec import content_id
 from srrag.core.units import Units
 
 ROWS = "rows.json"

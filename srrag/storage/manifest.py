@@ -1,14 +1,21 @@
-"""Checks a build's files against their manifest, and parts against their receipts."""
+"""Checks files against manifests and parts against receipts, seals folders, reads live rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.core.errors import SrragError
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.storage import mirror
-from srrag.storage.atomic_write import read_json
+from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.mirror import join, opened, pull_build
+from srrag.storage.object_store import MANIFEST
 
 CURE = "`srrag build … repair=true` mends it"
 
@@ -117,3 +124,71 @@ def check_files(
         if file_sha256(path) != sha256:
             raise ValueError(f"{path} is not what was built (sha256 differs); it is not loaded")
         _checked.add(key)
+
+
+def seal(folder: Path, facts: dict[str, Any] | None = None) -> str:
+    """Write the manifest of a folder's files, with further `facts`; returns the revision."""
+    hashes = {
+        path.name: file_sha256(path)
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.name != MANIFEST and not path.name.startswith(".")
+    }
+    join(folder)
+    commit_json(folder / MANIFEST, {"files": hashes, **(facts or {})}, sealed=True)
+    return sealed_revision(folder)
+
+
+def sealed_revision(folder: Path) -> str:
+    """The revision of a sealed folder: "sha256:" and 64 hex digits, the hash of its manifest.
+
+    Raises ValueError for a folder without a valid manifest.
+    """
+    _hashes(folder)
+    return f"sha256:{file_sha256(folder / MANIFEST)}"
+
+
+def check_sealed(folder: Path, revision: str | None = None) -> str:
+    """Hash every file of a sealed folder and return its revision.
+
+    Raises ValueError that names a file which is missing or differs from the manifest, or the
+    folder if it has another revision than the given one.
+    """
+    for problem in changed_files(folder, _hashes(folder)):
+        raise ValueError(f"{problem}; {MANIFEST} names it")
+    found = sealed_revision(folder)
+    if revision is not None and found != revision:
+        raise ValueError(f"{folder}: the model is {found[:19]}…, not {revision[:19]}…")
+    return found
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    path = pull_build(folder) / MANIFEST
+    if not path.is_file():
+        raise ValueError(f"{folder}: no {MANIFEST}; it is not the folder of a trained model")
+    stated = read_json(path)
+    hashes = stated.get("files") if isinstance(stated, dict) else None
+    if not isinstance(hashes, dict) or not hashes:
+        raise ValueError(f"{path}: no 'files' with their sha256")
+    if any("/" in name or name.startswith(".") for name in hashes):
+        raise ValueError(f"{path}: a file outside the folder is named")
+    return hashes
+
+
+def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the live rows of each part, with these columns.
+
+    Each part is first checked against its receipt, once a process; raises DamagedError that names a
+    damaged part.
+    """
+    for path in paths:
+        check_part(path)
+        file = pq.ParquetFile(opened(path))
+        names = file.schema_arrow.names
+        wanted = [*columns, "reject"] if "reject" in names else list(columns)
+        table = file.read(columns=wanted)
+        if "reject" in names:
+            rejects = table["reject"]
+            if rejects.null_count < len(table):  # a filter copies all texts, and few parts need it
+                table = table.filter(pc.is_null(rejects))
+            table = table.drop_columns(["reject"])
+        yield table

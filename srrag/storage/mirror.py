@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -17,7 +20,44 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import pyarrow as pa
 
 from srrag.storage.object_store import MANIFEST, ObjectStore, Wanted, store_of
-from srrag.storage.trash import discard, swap
+
+TRASH = ".trash-"
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder recursively, if it exists; a kill at any point leaves its name free."""
+    trash = folder.with_name(f"{TRASH}{uuid.uuid4().hex}")
+    try:
+        folder.rename(trash)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(trash)
+
+
+def swap(source: Path, target: Path) -> None:
+    """Rename a folder to the target's name, and delete the former target."""
+    trash = target.with_name(f"{TRASH}{uuid.uuid4().hex}")
+    had = target.exists()
+    if had:
+        target.rename(trash)
+    source.rename(target)
+    if had:
+        shutil.rmtree(trash)
+
+
+def finish(root: Path) -> int:
+    """Delete the trash that killed runs left below a root; returns the number of folders."""
+    left = list(trash_below(root))
+    for folder in left:
+        shutil.rmtree(folder)
+    return len(left)
+
+
+def trash_below(root: Path) -> Iterator[Path]:
+    """Yield the trash folders below a root."""
+    for pattern in ("", "stages", "stages/*", "jobs", "jobs/*/stages/*", "completions"):
+        yield from root.glob(f"{pattern}/{TRASH}*".lstrip("/"))
+
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 SETTINGS = {"region", "endpoint_override", "scheme"}

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.core.errors import UsageError
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.storage import mirror, writer_lock
 from srrag.storage.atomic_write import (
     commit,

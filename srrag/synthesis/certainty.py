@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from srrag.core.grades import joined
 from srrag.core.schema import TENDS
+from srrag.core.standing import joined
 from srrag.reading.lexicon import lexicon
 from srrag.reading.people import meet, traits
 from srrag.reading.values import find_values

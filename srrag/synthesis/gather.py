@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from srrag.algo.terms import terms
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT, HAS_ATTRIBUTE, Ontology
 from srrag.core.schema import DOCUMENTS
+from srrag.core.spec import content_id
 from srrag.core.standing import COPY, Standings
 from srrag.core.step import Place
 from srrag.expand.picot_anchors import rule_anchors

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srrag.core.grades import STUDIES, joined, kinds_of
 from srrag.core.schema import TENDS
+from srrag.core.standing import STUDIES, joined, kinds_of
 from srrag.synthesis.certainty import Domain, PeopleFit, argue, asked_of, fit
 from srrag.synthesis.comparisons import (
     Comparison,

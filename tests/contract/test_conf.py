@@ -11,7 +11,7 @@ import pytest
 from jobs import JOBS
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.config.places import CONFS
+from srrag.config.words import CONFS
 from srrag.core.errors import UsageError
 from srrag.core.spec import build
 

@@ -51,7 +51,7 @@ from srrag.lab.judges.preference import JudgePreference
 from srrag.lab.measure.cases import make_cases, read_gold_answers
 from srrag.lab.measure.references import resource_path
 from srrag.lab.train.filter.report import write_model
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
 from srrag.model.filter import Base, Decision

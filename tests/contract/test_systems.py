@@ -44,7 +44,7 @@ os.chdir(folder)
 import jobs, srrag
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.config.places import choices
+from srrag.config.words import choices
 from srrag.core.kinds import MODULES
 config = configure("ask", ["root=R", "question=x", "pipeline=hybrid"])
 factory.make(config["pipeline"], "pipeline")

@@ -14,7 +14,7 @@ from tests.conftest import REPOSITORY
 OF_A_PART = {
     "index/dense_shards.py": 2, "index/encode.py": 1, "index/titles.py": 3, "index/tokens.py": 1,
     "index/lance.py": 3, "index/units.py": 2, "graph/name_vectors.py": 2,
-    "runner/carry_over.py": 3, "runner/part.py": 1, "runner/summary.py": 1, "runner/verify.py": 1,
+    "runner/ingest.py": 3, "runner/part.py": 1, "runner/summary.py": 1, "runner/verify.py": 1,
     "storage/store.py": 1,
     "graph/facts.py": 1,
 }  # fmt: skip

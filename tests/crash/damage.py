@@ -74,7 +74,7 @@ def kind_of(path: Path, root: Path) -> str | None:
 
     A file in the store of a job, such as a benchmark, has the kind that it has in that store.
     """
-    from srrag.runner.inventory import build_files
+    from srrag.runner.verify import build_files
 
     below = path.relative_to(root)
     if below.parts[0] == "jobs":
@@ -94,7 +94,7 @@ def kinds(root: Path) -> dict[str, Path]:
 
     The files of a benchmark, which is a store below `jobs`, are kinds of their own.
     """
-    from srrag.runner.inventory import pointers
+    from srrag.runner.verify import pointers
     from srrag.storage.store import Store
 
     stages = next(p["stages"] for p in pointers(Store(root)) if p["build"] == "default")
@@ -213,7 +213,7 @@ def _fill(folder: Path) -> None:
 def _write_outputs(jobs: Path) -> None:
     """An output of each kind."""
     from srrag.storage.atomic_write import commit_json
-    from srrag.storage.sealed_folder import seal
+    from srrag.storage.manifest import seal
     from tests.unit.lab.report.toy_results import write_toy
 
     commit_json(jobs / "fit_betr" / "betr.json", {"weights": [1.0]}, sealed=True)

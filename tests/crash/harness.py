@@ -106,8 +106,7 @@ def look(folder: Path, command: str, out: Path) -> None:
 def proven(root: Path, command: str, document: str) -> list[str]:
     """What the package itself finds amiss."""
     from srrag.runner.deletion.find_ids import traces_of
-    from srrag.runner.inventory import unexplained
-    from srrag.runner.verify import verify
+    from srrag.runner.verify import unexplained, verify
     from srrag.storage.store import Store
 
     store = Store(root)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from srrag.core import kinds
-from srrag.core.ids import file_sha256
 from srrag.core.schema import VECTORS
+from srrag.core.spec import file_sha256
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, Place, Step
 from srrag.engine.log.entry import Entry
@@ -30,7 +30,7 @@ from srrag.lab.report.drilldown import pack
 from srrag.runner.build import BuildJob
 from srrag.runner.deletion.delete import ForgetJob
 from srrag.runner.deletion.vacuum import prune
-from srrag.runner.local import LocalRunner
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.unit.runner.forgetting import PLAIN, SECRET, TREATMENTS, document_of, write_papers
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from tests.conftest import REPOSITORY
 from tests.e2e.command import SRRAG
 from tests.unit.serve.serving import CAST

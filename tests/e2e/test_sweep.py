@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from srrag.lab.report.results import read_results
-from srrag.runner import sweep
+from srrag.runner import pipeline_run as sweep
 from tests.conftest import linked
 from tests.e2e.answered import counts, held, hold, release, sends, start, wait_for
 from tests.e2e.command import fault, srrag

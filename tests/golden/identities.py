@@ -7,7 +7,7 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.config.places import choices
+from srrag.config.words import choices
 from srrag.core.spec import fingerprint, spec
 from srrag.engine.base import key_of
 from srrag.engine.openai.engine import HttpEngine

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.llm.loops import repeated
+from srrag.llm.read_answer import repeated
 from tests.conftest import linked
 from tests.e2e.command import srrag
 

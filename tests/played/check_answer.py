@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.answer.support.check_answer import CheckAnswer
-from srrag.core.ids import content_id
 from srrag.core.schema import ANSWER, EVIDENCE, QUESTIONS, REJECT, empty_value, sentence_row
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.runner.engines import engines_here

@@ -14,7 +14,7 @@ from jobs.doctor import cluster_probes
 from srrag.config.compose import configure
 from srrag.runner.doctor import Probe
 from srrag.runner.ray import doctor
-from srrag.runner.ray.capacity import lacking
+from srrag.runner.ray.data import lacking
 from srrag.runner.ray.nodes import Node
 
 pytestmark = pytest.mark.ray

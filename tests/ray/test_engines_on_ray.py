@@ -22,8 +22,8 @@ from srrag.core.step import Function, Place, Step
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
-from srrag.runner.local import LocalRunner
 from srrag.runner.ray.data import RayDataRunner
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.batch_runner import completed, of_openai, requests
 from tests.engines import AskNumbers, EchoModel, good

@@ -10,7 +10,7 @@ import pytest
 
 from srrag.lab.train.betr.fit import BetrSettings, BetrTask, run_plain
 from srrag.lab.train.betr.pair_file import read_pairs
-from srrag.runner.ray.map import over_ray
+from srrag.runner.ray.nodes import over_ray
 from srrag.runner.ray.train import train_on_ray
 from tests.simulated_pairs import TABLE_1, pairs_table, simulate_pairs
 

@@ -13,9 +13,9 @@ from ray.data import DataContext
 
 import tests.toys
 from srrag.core.step import Place
-from srrag.runner.local import LocalRunner
 from srrag.runner.ray.data import RayDataRunner
 from srrag.runner.ray.watch import StalledError
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.toys import Double, number_parts, plan, values
 

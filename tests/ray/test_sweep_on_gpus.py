@@ -22,7 +22,7 @@ import tests.unit.runner.sweeps
 from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.step import Function, Place
-from srrag.runner.sweep import Sweep
+from srrag.runner.pipeline_run import Sweep
 from tests.unit.runner.sweeps import Add, questions, ranked, sweep
 
 pytestmark = pytest.mark.ray

@@ -21,10 +21,10 @@ import jobs.serve
 import jobs.sweep
 import srrag.config.factory
 import srrag.runner.ingest
-import srrag.runner.sweep
+import srrag.runner.pipeline_run
 import tests.ray.nodes
 from srrag.config.compose import configure
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.runner.build import BuildJob
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.answer.write.cited import MAX_SENTENCE_CHARS
-from srrag.core.grades import GRADES
 from srrag.core.rows import Row
+from srrag.core.standing import GRADES
 from srrag.reading.lexicon import NAMES, alternatives, lexicon, named_terms
 from srrag.reading.prose import Role, has_no_results, plain, split_sentences
 from srrag.reading.statement import tells_effect

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.hits import unpack_hits
-from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, with_columns
 from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
+from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.core.hits import unpack_hits
-from srrag.core.ids import evidence_id
 from srrag.core.rows import Row
 from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
+from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from srrag.core.grades import STUDIES
 from srrag.core.rows import Row
-from srrag.llm.delimit import quoted
+from srrag.core.standing import STUDIES
+from srrag.llm.completion import quoted
 from srrag.reading.prose import has_no_results, plain, sentence_spans
 
 _NUMBER = re.compile(r"\[?(\d{1,3})(?:\.(\d{1,4}))?\]?")

@@ -13,8 +13,7 @@ from pydantic import Field
 from srrag.answer.select.candidates import titles
 from srrag.core.rows import Row, RowStep
 from srrag.core.schema import SNIPPETS, relation
-from srrag.llm.completion import Answer, Fault, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Fault, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import find_quote, plain
 

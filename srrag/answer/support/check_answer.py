@@ -16,8 +16,7 @@ from srrag.answer.write.cited import answer_text
 from srrag.core.rows import Row, live, with_columns, with_rejects
 from srrag.core.schema import NO_CHOICE, SUPPORT, UNSUPPORTED, relation
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain

@@ -17,8 +17,7 @@ from srrag.algo.terms import STOPWORDS, terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, Held, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 from srrag.reading.lexicon import lexicon
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.people import LOOSE

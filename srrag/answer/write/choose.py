@@ -20,8 +20,7 @@ from srrag.answer.write.compose import ComposeAnswer, evidence_lines
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, RowStep, rejected
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.llm.completion import Answer, Fault, PromptFile, Rules
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Fault, PromptFile, Rules, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import plain
 

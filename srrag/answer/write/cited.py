@@ -25,7 +25,7 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.schema import NO_CHOICE, PARTS, sentence_row
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Fault, Prompt
-from srrag.llm.salvage import spoken
+from srrag.llm.read_answer import spoken
 from srrag.reading.prose import plain
 
 ABSTENTION = "The evidence found does not answer this question."

@@ -40,12 +40,11 @@ from srrag.answer.write.cited import (
     show,
     state_of,
 )
-from srrag.core.grades import STUDIES
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row, RowStep
 from srrag.core.schema import ANSWER, relation
-from srrag.llm.completion import Fault, PromptFile, Rules
-from srrag.llm.delimit import quoted
+from srrag.core.standing import STUDIES
+from srrag.llm.completion import Fault, PromptFile, Rules, quoted
 from srrag.reading.prose import plain
 
 MAX_SENTENCES = 12

@@ -31,8 +31,7 @@ from srrag.core.schema import (
     sentence_row,
 )
 from srrag.core.step import Function, Place, Step
-from srrag.llm.completion import Fault, PromptFile, Rules
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Fault, PromptFile, Rules, quoted
 from srrag.llm.fields import most_tokens
 from srrag.reading.prose import plain
 

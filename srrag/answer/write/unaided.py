@@ -15,8 +15,7 @@ from srrag.answer.write.compose import ComposeAnswer
 from srrag.answer.write.papers_answer import MAX_OPTIONS
 from srrag.core.rows import Row, RowStep
 from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
-from srrag.llm.completion import Answer, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 
 UNKNOWN = "Nothing was searched, and this question is not answered without evidence."

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.engine.log.entry import (
     ENTRY,
     GROUP_ROWS,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.engine.log.entry import (
     BASE_CHARS,
     COSTS,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from srrag.core.errors import EngineError
 from srrag.engine.base import Call, Reply
 from srrag.llm.completion import Fault, one_line
-from srrag.llm.loops import ended
+from srrag.llm.read_answer import ended
 
 MAX_BODY_BYTES = 8 * 1024**2
 TOKEN_BYTES = 4

@@ -20,7 +20,7 @@ from srrag.engine.openai import protocol
 from srrag.engine.openai.engine import Dialect, HttpEngine
 from srrag.engine.openai.protocol import AttemptError
 from srrag.llm.completion import EngineStopped, Fault
-from srrag.llm.loops import LoopWatch
+from srrag.llm.read_answer import LoopWatch
 
 FAILURES = 5
 """Failures in a row that open the circuit."""

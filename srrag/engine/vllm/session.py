@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from srrag.core.errors import EngineError
 from srrag.engine.base import LENGTHS, Call, Reply, SessionLostError, allowed, reply_of
 from srrag.llm.completion import Answer, Enums, Fault, one_line
-from srrag.llm.loops import LoopWatch, ended
+from srrag.llm.read_answer import LoopWatch, ended
 
 if TYPE_CHECKING:
     from vllm.outputs import RequestOutput

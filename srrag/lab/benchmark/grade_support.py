@@ -17,8 +17,7 @@ from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.relations import SUPPORT, SUPPORTED
 from srrag.lab.measure.judgements import in_order, incomplete
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import find_quote, split_sentences
 

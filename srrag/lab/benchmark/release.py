@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 from typing import Any
 
-from srrag.core.grades import STUDIES
 from srrag.core.rows import Row
+from srrag.core.standing import STUDIES
 from srrag.lab.benchmark.grade_support import RELEVANCE
 from srrag.lab.benchmark.split_nuggets import joined
 

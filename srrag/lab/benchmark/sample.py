@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from srrag.core.ids import content_id, question_id
+from srrag.core.spec import content_id, question_id
 from srrag.core.units import Units
 from srrag.lab.benchmark.pool import in_turn
 from srrag.lab.benchmark.relations import SEEDS

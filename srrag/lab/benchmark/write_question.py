@@ -14,8 +14,7 @@ from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.filter_dense import conclusions
 from srrag.lab.benchmark.relations import QUESTION, QUESTIONED
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.mentions import find_mentions
 from srrag.reading.numbers import lost_numbers

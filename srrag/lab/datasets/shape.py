@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.lab.datasets import evidence_inference, json_lines, mirage
 from srrag.storage.atomic_write import read_json
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.lab.datasets import json_lines
 from srrag.lab.measure.retrieval import read_qrels
 

@@ -15,7 +15,7 @@ from srrag.algo.intervals import ratio_interval
 from srrag.answer.gate.answerable import sources
 from srrag.answer.gate.coverage import FEATURES, Floats, Frequencies, features, held
 from srrag.core.figures import measured
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.lab.datasets import json_lines
 from srrag.lab.measure.near_topic import NearTopic

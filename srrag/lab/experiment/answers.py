@@ -14,8 +14,8 @@ import pyarrow as pa
 from srrag.answer.record import degraded
 from srrag.config.factory import named
 from srrag.core.errors import UsageError, reading
-from srrag.core.ids import content_id
 from srrag.core.rows import Row
+from srrag.core.spec import content_id
 from srrag.core.step import Place, Step
 from srrag.lab.experiment.bench import Bench, Outcome
 from srrag.lab.experiment.controls import judge_controls, most_evidence, unfit, wanted

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import write_lines
-from srrag.core.ids import content_id
 from srrag.core.rows import Row
 from srrag.core.schema import REJECTS
+from srrag.core.spec import content_id
 from srrag.lab.benchmark.pool import CHALLENGE
 from srrag.lab.benchmark.public import public_row, read_public, rebuilt
 from srrag.lab.benchmark.release import composition

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from srrag.algo.entailment import sentences
 from srrag.core.errors import UsageError
-from srrag.core.ids import content_id
 from srrag.core.schema import NO_CHOICE, sentence_row
+from srrag.core.spec import content_id
 from srrag.core.step import Step
 from srrag.lab.experiment.judging import judge, judged_in
 from srrag.lab.experiment.terms import Terms

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from srrag.config import factory
 from srrag.config.compose import with_pipeline
-from srrag.config.places import CONF
+from srrag.config.words import CONF
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import printed
 from srrag.core.pipeline import Pipeline

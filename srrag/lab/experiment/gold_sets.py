@@ -12,8 +12,8 @@ from srrag.algo.folds import FOLDS, question_fold
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits
-from srrag.core.ids import content_id
 from srrag.core.pipeline import Pipeline
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.corpus.record import json_lines

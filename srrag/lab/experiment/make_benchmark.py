@@ -33,10 +33,9 @@ from srrag.runner.estimate import (
     figures_of,
 )
 from srrag.runner.part import live
-from srrag.runner.pipeline_run import PipelineRun
+from srrag.runner.pipeline_run import PipelineRun, Sweep
 from srrag.runner.progress import say
 from srrag.runner.summary import usage_of
-from srrag.runner.sweep import Sweep
 from srrag.storage.store import Store
 
 

@@ -15,8 +15,8 @@ from srrag.algo.intervals import Values, counts_intervals
 from srrag.algo.significance import alpha_interval
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, printed, unmeasured
-from srrag.core.ids import content_id
 from srrag.core.schema import empty_value
+from srrag.core.spec import content_id
 from srrag.lab.datasets import json_lines
 from srrag.lab.experiment.in_sample import in_sample
 from srrag.lab.experiment.judging import judge, judged_in, judges

@@ -116,7 +116,7 @@ def trials(
     train = trainer(run_plain, runner, workers, threads)
     if not workers:
         return Trials(lambda tasks: [train(task) for task in tasks], train)
-    from srrag.runner.ray.map import over_ray
+    from srrag.runner.ray.nodes import over_ray
 
     def compare(tasks: Sequence[TrainingTask]) -> list[dict[str, Any]]:
         gpus = float(any(task.device != "cpu" for task in tasks))

@@ -33,9 +33,9 @@ from srrag.lab.report.row import Failure, Row, models_of
 from srrag.llm.completion import Usage
 from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of
+from srrag.runner.pipeline_run import Sweep
 from srrag.runner.progress import say
 from srrag.runner.summary import usage_of
-from srrag.runner.sweep import Sweep
 from srrag.storage.store import Store
 
 _SHOWN_FAILURES = 50

@@ -14,8 +14,8 @@ from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.scores import by_group
 from srrag.lab.report.row import Row, spreads
 from srrag.llm.completion import Usage
+from srrag.runner.pipeline_run import Sweep
 from srrag.runner.summary import calls_made, usage_of
-from srrag.runner.sweep import Sweep
 from srrag.storage.store import Receipt
 
 

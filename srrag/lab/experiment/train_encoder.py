@@ -31,7 +31,7 @@ from srrag.model.embed import LoadedEncoder, TokenVectors, load
 from srrag.model.encoder import FACTS, QUERY_TOWER, Encoder, trained_revision
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.sealed_folder import seal
+from srrag.storage.manifest import seal
 
 _KEPT = ("*.json", "vocab.txt", "*.model")
 _MODULES = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]

@@ -27,7 +27,7 @@ from srrag.model.tagger import FACTS, reading_json
 from srrag.reading.mentions import read_mentions
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.sealed_folder import seal
+from srrag.storage.manifest import seal
 
 
 def write_tagger(

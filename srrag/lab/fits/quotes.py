@@ -28,8 +28,8 @@ from srrag.answer.select.candidates import FEATURES, Passage, candidates, featur
 from srrag.answer.select.quotes import seen
 from srrag.config import factory
 from srrag.config.compose import configure
-from srrag.core.ids import content_id, file_sha256
 from srrag.core.provenance import KEY, fitted_on
+from srrag.core.spec import content_id, file_sha256
 from srrag.lab.datasets import evidence_inference
 from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table

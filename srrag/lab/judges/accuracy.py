@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from srrag.algo.entailment import THRESHOLD, entails, sentences
 from srrag.lab.measure.judgements import GRADED, Case, Judgement, Metric
 from srrag.lab.measure.judging_steps import Judge
-from srrag.llm.completion import Answer, Completion, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Completion, PromptFile, quoted
 from srrag.llm.fields import Means, Text
 
 ACCURACY = Metric("answer_accuracy", "an ideal answer in the gold", worth=GRADED)

@@ -13,8 +13,7 @@ from pydantic import Field
 from srrag.algo.entailment import entails
 from srrag.lab.measure.judgements import Case, Judgement, Metric, lines
 from srrag.lab.measure.judging_steps import Judge
-from srrag.llm.completion import Answer, Completion, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Completion, PromptFile, quoted
 from srrag.llm.fields import Means, Text
 
 ACCURACY = Metric("choice_accuracy", "options in the gold, one of them right")

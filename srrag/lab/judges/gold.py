@@ -28,8 +28,7 @@ from srrag.lab.measure.judgements import (
     verdict,
 )
 from srrag.lab.measure.judging_steps import Preparation
-from srrag.llm.completion import Answer, Fault, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Fault, PromptFile, quoted
 from srrag.llm.fields import Items, Means, Text
 
 FIELD_THRESHOLD = 0.5

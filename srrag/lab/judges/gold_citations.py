@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.core.step import Function, Place, Step
 from srrag.lab.measure.judgements import JUDGEMENTS, Case, Judgement, Metric
 from srrag.lab.measure.retrieval import Qrels, read_qrels

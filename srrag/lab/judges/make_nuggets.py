@@ -10,8 +10,7 @@ from srrag.algo.entailment import sentences
 from srrag.lab.benchmark.split_nuggets import PROMPT, STAGE, Nuggets, by_rules, fault, standing
 from srrag.lab.measure.judgements import Case
 from srrag.lab.measure.judging_steps import Preparation
-from srrag.llm.completion import Fault, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Fault, PromptFile, quoted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from srrag.core.schema import EVIDENCE, NUGGETS, relation
 from srrag.lab.judges.gold import reference
 from srrag.lab.measure.judgements import Case, Judgement, Metric, lines
 from srrag.lab.measure.judging_steps import Judge
-from srrag.llm.completion import Answer, Completion, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Completion, PromptFile, quoted
 from srrag.llm.fields import Means, Text
 
 RECALL = Metric("preference_recall", "evidence of two systems")

@@ -16,8 +16,7 @@ from srrag.algo.entailment import THRESHOLD, entails
 from srrag.lab.judges.support import Number, ids
 from srrag.lab.measure.judgements import Case, in_order, incomplete, lines, must_have
 from srrag.lab.measure.judging_steps import Preparation
-from srrag.llm.completion import Answer, Fault, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Fault, PromptFile, quoted
 from srrag.llm.fields import Items, Means, Text
 
 MAX_FACTS = 48

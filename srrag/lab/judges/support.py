@@ -19,8 +19,7 @@ from pydantic import Field
 from srrag.algo.entailment import SENTENCE_THRESHOLD, entails
 from srrag.lab.measure.judgements import OF_RULE, Case, Verdict, lines
 from srrag.lab.measure.judging_steps import Preparation
-from srrag.llm.completion import Answer, Fault, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Fault, PromptFile, quoted
 from srrag.llm.fields import Items, Means, Text
 
 MAX_CLAIMS = 32

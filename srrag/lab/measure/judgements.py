@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from srrag.core.schema import EVIDENCE, NUGGETS, PICOT, SENTENCES, relation
-from srrag.llm.completion import Fault
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Fault, quoted
 
 IDS = pa.list_(pa.string())
 

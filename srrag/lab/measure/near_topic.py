@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.terms import terms
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.lab.datasets import json_lines
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores

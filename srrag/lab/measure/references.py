@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.core.units import Units
 from srrag.lab.datasets import json_lines
 from srrag.lab.measure.retrieval import Qrels

@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from srrag.core.grades import STUDIES
 from srrag.core.html import policy, templates
+from srrag.core.standing import STUDIES
 from srrag.lab.report.curve import COLOURS, DASHES
 from srrag.lab.report.drilldown import Drilldown
 from srrag.lab.report.results import Results

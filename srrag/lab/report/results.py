@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pydantic
 
-from srrag.core.ids import content_id, file_sha256
 from srrag.core.schema import conform, non_null
+from srrag.core.spec import content_id, file_sha256
 from srrag.lab.report.row import Row, Stated
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit, commit_json, read_json, write_parquet

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 
 Row = Mapping[str, Any]
 Shown = Literal["cited", "all"]

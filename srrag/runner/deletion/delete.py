@@ -16,16 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from srrag.core.ids import question_id
-from srrag.core.spec import build, spec
+from srrag.core.spec import build, question_id, spec
 from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.llm.completion import Engine
-from srrag.runner.carry_over import derive_part, of_documents, units_of
-from srrag.runner.deletion.find_ids import Wanted, holding
-from srrag.runner.deletion.prompt_keys import asked_keys, keys_of_build, logged_keys
+from srrag.runner.deletion.find_ids import Wanted, asked_keys, holding, keys_of_build, logged_keys
 from srrag.runner.deletion.tombstones import Tombstones, mark
 from srrag.runner.deletion.vacuum import (
     drop_builds,
@@ -35,10 +32,11 @@ from srrag.runner.deletion.vacuum import (
     drop_unfinished,
 )
 from srrag.runner.engines import engines_of, log_folder
+from srrag.runner.ingest import derive_part, of_documents, units_of
+from srrag.runner.pipeline_run import FOLDER, SOURCE
 from srrag.runner.progress import say
 from srrag.runner.relation_builds import RelationBuilds
 from srrag.runner.runner import Runner
-from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store

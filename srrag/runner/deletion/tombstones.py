@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.corpus.record import RawRecord
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, read_json

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from srrag.core.stage import Plan
 from srrag.runner.deletion.find_ids import Wanted, holding, shown
-from srrag.runner.inventory import build_files, pointers, unexplained
-from srrag.runner.shared_prefix_plan import FOLDER, SOURCE
+from srrag.runner.pipeline_run import FOLDER, SOURCE
+from srrag.runner.verify import build_files, pointers, unexplained
 from srrag.storage import mirror, writer_lock
+from srrag.storage.mirror import discard, finish
 from srrag.storage.store import Store
-from srrag.storage.trash import discard, finish
 
 
 def is_of_questions(stage: str) -> bool:

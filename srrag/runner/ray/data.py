@@ -34,9 +34,8 @@ from srrag.llm.completion import AnswersAwaited, EngineStopped, one_line
 from srrag.runner.engines import Engines, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import shown
-from srrag.runner.ray.capacity import capacity
 from srrag.runner.ray.engines import engines_on_ray
-from srrag.runner.ray.map import spread_over_ray
+from srrag.runner.ray.nodes import capacity, spread_over_ray
 from srrag.runner.ray.watch import Watch, watch_head
 from srrag.runner.runner import at_once, lacking
 from srrag.storage.store import Store

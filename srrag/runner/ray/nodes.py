@@ -1,4 +1,4 @@
-"""Ask every node of a Ray cluster for its hardware, software and access."""
+"""The nodes of a Ray cluster: capacity, hardware, software, access, and calls on all of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
+import ray.data
+from ray.autoscaler.sdk import request_resources
+from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from srrag.core.stage import Resources
+from srrag.core.step import ParallelMap
+from srrag.engine.base import Model
 from srrag.runner.doctor import PACKAGES, installed
-from srrag.runner.ray.capacity import alive_nodes
+from srrag.runner.progress import say
 from srrag.runner.ray.watch import listens
 from srrag.storage import mirror
 
@@ -137,3 +144,113 @@ def _gpus() -> tuple[tuple[str, ...], float]:
     rows = [line.rpartition(",") for line in told.stdout.splitlines() if "," in line]
     names = tuple(name.strip() for name, _, _ in rows)
     return names, min((float(size) / 1024 for _, _, size in rows), default=0.0)
+
+
+MAX_RETRIES = 3
+"""Retries of a task whose worker died; it writes the same files again."""
+
+
+@contextmanager
+def spread_over_ray(
+    session: Callable[[], AbstractContextManager[None]], gpus: float = 0.0
+) -> Iterator[ParallelMap]:
+    """A parallel map that enters `session`, which keeps Ray running, at its first call."""
+    with ExitStack() as entered:
+        up: list[None] = []
+
+        def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            if not up:
+                up.append(entered.enter_context(session()))
+            return over_ray(call, items, gpus)
+
+        yield spread
+
+
+def over_ray(call: Callable[[Any], Any], items: Sequence[Any], gpus: float = 0.0) -> list[Any]:
+    """Return the values of a function on items, in order; each task takes one logical CPU.
+
+    Raises the error of a task as the function raised it.
+    """
+    task: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_called)
+    try:
+        values: list[Any] = ray.get([task.remote(call, item) for item in items])
+    except RayTaskError as error:
+        raise error.cause from None
+    return values
+
+
+def _called(call: Callable[[Any], Any], item: Any) -> Any:
+    return call(item)
+
+
+Bundle = dict[str, float]
+
+
+_ASK_S = 2.0
+
+
+_SAY_S = 30.0
+
+
+@contextmanager
+def capacity(pools: Sequence[Resources], models: Sequence[Model], grows_s: float) -> Iterator[None]:
+    """Reserve the resources of the workers of all pools and engines.
+
+    With `grows_s`, it asks the autoscaler for them, waits at most that many seconds, and releases
+    the request at the end. Raises ValueError if the cluster is too small.
+    """
+    asked = bundles(pools, models)
+    if grows_s and lacking_nodes(asked):
+        # Ask for one bundle a worker, without its zero resources.
+        request_resources(bundles=[{k: v for k, v in one.items() if v} for one in asked])
+    try:
+        _wait(asked, grows_s)
+        yield
+    finally:
+        if grows_s and ray.is_initialized():
+            request_resources(bundles=[])
+
+
+def bundles(pools: Sequence[Resources], models: Sequence[Model]) -> list[Bundle]:
+    """Return the resources of each worker."""
+    found = [{"CPU": one.cpus, "GPU": one.gpus} for one in pools for _ in range(one.workers)]
+    for model in dict.fromkeys(each.started for each in models):
+        if (worker := model.worker()) is not None:
+            found += [{"CPU": worker.cpus, "GPU": worker.gpus}] * model.replicas
+    return found
+
+
+def lacking_nodes(asked: Sequence[Bundle]) -> str:
+    """Describe in one line which resources the cluster lacks; empty if it has enough."""
+    have: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    for kind, key in (("CPU", "cpus"), ("GPU", "gpus")):
+        total = sum(one[kind] for one in asked)
+        if total > have.get(kind, 0.0):
+            return (
+                f"the workers of all pools and engines take {total:g} {kind}; the cluster "
+                f"has {have.get(kind, 0.0):g}: lower profile.resources.*.{key} or add nodes"
+            )
+        most = max(asked, key=lambda one: one[kind], default={kind: 0.0})[kind]
+        largest = max((node["Resources"].get(kind, 0.0) for node in alive_nodes()), default=0.0)
+        if most > largest:
+            return f"one worker takes {most:g} {kind}; the largest node has {largest:g}"
+    return ""
+
+
+def alive_nodes() -> list[dict[str, Any]]:
+    """Return what Ray says of each node that is up."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
+
+
+def _wait(asked: Sequence[Bundle], grows_s: float) -> None:
+    began = said = time.monotonic()
+    while reason := lacking_nodes(asked):
+        now = time.monotonic()
+        if now - began >= grows_s:
+            waited = f" (waited {grows_s:g} s for nodes)" if grows_s else ""
+            raise ValueError(reason + waited)
+        if now - said > _SAY_S or said == began:
+            said = now
+            say(f"waiting for nodes: {reason}")
+        time.sleep(min(_ASK_S, grows_s))

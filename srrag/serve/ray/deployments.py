@@ -24,8 +24,8 @@ from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.base import Model
 from srrag.runner.engines import engines_of
+from srrag.runner.ray.engines import EngineReplica
 from srrag.runner.ray.loopback import CLUSTERED
-from srrag.runner.ray.replicas import EngineReplica
 from srrag.serve.api.app import create_app
 from srrag.serve.ray import retry_middleware
 from srrag.serve.ray.handles import DeploymentStepCaller, Peers, opener

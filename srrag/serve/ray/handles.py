@@ -18,7 +18,7 @@ from ray.serve.handle import DeploymentHandle
 
 from srrag.engine.base import Call, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
-from srrag.runner.ray.replicas import TRIES, ReplicaSession
+from srrag.runner.ray.engines import TRIES, ReplicaSession
 from srrag.serve.errors import ApiError, Refused, busy, late
 from srrag.serve.listeners import ClientGone
 from srrag.serve.remote_steps import RemoteCall

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from srrag.algo.mmr import cosines, mmr
 from srrag.algo.terms import terms, tfidf
-from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, live
 from srrag.core.schema import EVIDENCE
+from srrag.core.spec import evidence_id
 from srrag.core.step import Function, Place, Step
 from srrag.reading.prose import split_sentences
 

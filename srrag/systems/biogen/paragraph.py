@@ -21,8 +21,7 @@ from srrag.answer.write.compose import ComposeAnswer
 from srrag.answer.write.papers_answer import MAX_OPTIONS
 from srrag.core.rows import Row, live
 from srrag.core.schema import sentence_row
-from srrag.llm.completion import Answer, Fault, Prompt, PromptFile
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Answer, Fault, Prompt, PromptFile, quoted
 from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.prose import cut_sentences, plain, split_sentences
 from srrag.systems.biogen.bullets import MIN_TERMS

@@ -14,8 +14,7 @@ from srrag.core.schema import REJECT
 from srrag.core.step import Function, LLMStep, Place
 from srrag.core.units import open_units
 from srrag.index.opened import open_sparse
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Text, most_tokens
 from srrag.reading.concepts import read_abbreviations
 from srrag.systems.biogen.reword_rules import Rewording

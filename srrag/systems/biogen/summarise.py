@@ -10,12 +10,20 @@ from typing import Annotated, Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.core.ids import evidence_id
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import EVIDENCE, REJECT
+from srrag.core.spec import evidence_id
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain

@@ -25,12 +25,11 @@ from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.index.graph import WindowSpans
 from srrag.index.parts import unpack_vectors
 from srrag.llm.completion import Engine, Rules
-from srrag.llm.describe import answers_of
-from srrag.llm.descriptions import DESCRIPTIONS, write_descriptions
+from srrag.llm.describe import DESCRIPTIONS, answers_of, write_descriptions
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary, key, tokens_of
+from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import map_table, save_table
-from srrag.storage.read_live import read_live
 from srrag.systems.ideprag.incidence import HyperTopics, topic_weights, topics_of
 from srrag.systems.ideprag.topic_summaries import PROMPT, known_descriptions, summarise
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 from srrag.core.rows import Row, live
 from srrag.core.schema import KEYED_DOCUMENTS
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.vocabulary import Term, Vocabulary
 from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES

@@ -13,12 +13,20 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.core.hits import best_places
-from srrag.core.ids import content_id
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.schema import FEATURES, REJECT
+from srrag.core.spec import content_id
 from srrag.core.step import Function, LLMStep, Place, Step
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph
 from srrag.systems.ideprag.search_words import told

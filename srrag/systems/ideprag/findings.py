@@ -11,12 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.core.ids import content_id
 from srrag.core.rows import Row, live
 from srrag.core.schema import INCIDENCE
+from srrag.core.spec import content_id
 from srrag.core.step import Function, LLMStep, Place
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.prose import find_quote
 from srrag.reading.vocabulary import Matcher, Vocabulary

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.ids import content_id
 from srrag.core.schema import KEYED_DOCUMENTS, KEYED_UNITS
+from srrag.core.spec import content_id
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.windows import cut_all
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ import pyarrow as pa
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import Function, LLMStep, Place
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.systems.ideprag.build_hypergraph import grams_of
 from srrag.systems.ideprag.hypergraph_reader import Hypergraph

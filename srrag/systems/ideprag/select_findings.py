@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.ids import evidence_id
 from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
+from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units, open_units

@@ -10,10 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 from srrag.llm.completion import PromptFile
-from srrag.llm.describe import Answers, Description, Topic, describe
-from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions
+from srrag.llm.describe import (
+    DESCRIPTIONS,
+    Answers,
+    Description,
+    Topic,
+    describe,
+    read_descriptions,
+)
 from srrag.systems.ideprag.incidence import HyperTopics
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md", Description)

@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from srrag.core.ids import content_id
 from srrag.core.rows import Row
 from srrag.core.schema import UNITS
+from srrag.core.spec import content_id
 from srrag.core.step import Function, Place, Step
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 from srrag.systems.rasrag.text_spans import SectionPaths, split_spans
 
 

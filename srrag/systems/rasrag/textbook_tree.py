@@ -18,15 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.core.ids import content_id
 from srrag.core.ontology import DOCUMENT
+from srrag.core.spec import content_id
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.communities import read_communities
 from srrag.graph.partition import read_rows
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
+from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import map_table, save_table, write_lookup
-from srrag.storage.read_live import read_live
 
 Floats = npt.NDArray[np.float32]
 Row = dict[str, Any]

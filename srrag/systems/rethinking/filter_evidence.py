@@ -13,7 +13,7 @@ from srrag.core.rows import Row
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.model.filter import DECIMALS, read_facts
-from srrag.storage.sealed_folder import sealed_revision
+from srrag.storage.manifest import sealed_revision
 from srrag.systems.rethinking.judge_evidence import filter_folder
 
 

@@ -14,7 +14,7 @@ from srrag.core.provenance import Fitted
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import open_units
 from srrag.model.filter import load_filter, read_facts
-from srrag.storage.sealed_folder import sealed_revision
+from srrag.storage.manifest import sealed_revision
 
 
 @dataclass(frozen=True, kw_only=True)

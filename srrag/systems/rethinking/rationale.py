@@ -14,8 +14,16 @@ import pyarrow as pa
 from srrag.core.rows import filled, live, rejected
 from srrag.core.schema import REJECT
 from srrag.core.step import LLMStep
-from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
-from srrag.llm.delimit import fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.llm.fields import Items, Text, most_tokens
 
 MAX_STEPS = 8

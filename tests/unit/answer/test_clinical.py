@@ -18,7 +18,7 @@ from srrag.answer.clinical import (
 )
 from srrag.answer.evidence import Evidence, papers_of
 from srrag.answer.record import AnswerRecord, AnswerSentence
-from srrag.core.grades import STUDIES
+from srrag.core.standing import STUDIES
 
 ASKED = "Does bracing prevent ankle sprains in adults?"
 FOUND = {"doc_id": "d", "source_id": "s", "standing": "ok", "grade_source": "metadata"}

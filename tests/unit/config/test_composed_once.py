@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import yaml
 from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from srrag.config.places import CONF
+from srrag.config.compose import configure
+from srrag.config.words import CONF
 from tests.composed_once import composed_once, loaded_once
 from tests.conftest import REPOSITORY
 
@@ -62,3 +66,22 @@ def test_each_reader_of_a_file_gets_its_own(tmp_path: Path) -> None:
 
 def plain(config: DictConfig) -> object:
     return OmegaConf.to_container(config, resolve=True)
+
+
+def test_four_threads_compose_at_once() -> None:
+    barrier = Barrier(4)
+
+    def run(number: int) -> int:
+        barrier.wait()
+        return int(configure("ask", ["root=R", "question=x", f"budget.max_tokens={number}"])
+                   ["budget"]["max_tokens"])  # fmt: skip
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [0, 1, 2, 3]
+
+
+def test_a_program_keeps_its_own_hydra(tmp_path: Path) -> None:
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        own = GlobalHydra.instance().hydra
+        configure("ask", ["root=R", "question=x"])
+        assert GlobalHydra.instance().hydra is own

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import srrag
+from jobs import JOBS
 from srrag.config.compose import configure
-from srrag.config.words import CHOICES, choices_said, in_full, model_of
+from srrag.config.keys import choices, reference
+from srrag.config.words import CHOICES, CONF, choices_said, in_full, model_of
 from srrag.core.errors import UsageError
 from srrag.storage.store import Store
 
@@ -136,3 +138,15 @@ def test_choices_are_made_of_a_root_that_stands_too(tmp_path: Path) -> None:
     assert told["embedder"] == "" and (tmp_path / CHOICES).read_text() == "model: ollama/m\n"
     assert srrag.run("init", f"root={tmp_path}/R")["embedder"] == ""
     assert (tmp_path / CHOICES).read_text() == "model: ollama/m\n"
+
+
+def test_every_choice_says_what_it_is() -> None:
+    assert [(group, choice) for group, choice, said, _ in choices() if not said] == []
+
+
+def test_the_reference_has_every_job_and_every_field() -> None:
+    page = reference(JOBS)
+    for job in JOBS:
+        assert f"## srrag {job}\n" in page
+        assert (CONF / f"{job}.yaml").read_text("utf-8").strip() in page
+    assert "**`corpus=jsonl`**" in page and "`title_keys` = ('title',)" in page

@@ -17,8 +17,8 @@ from srrag.core.schema import HITS, REJECT
 from srrag.core.spec import build, spec
 from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
 from srrag.runner.pipeline_run import PipelineRun
+from srrag.runner.runner import LocalRunner
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.engines import ToyModel

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from srrag.core import schema
+from srrag.core.formats import read_queries, write_run
 from srrag.core.schema import REJECT, conform, empty_value, relation
 
 PAIR = relation(("name", pa.string()), ("count", pa.int32()))
@@ -97,3 +99,15 @@ def test_only_reject_may_be_null(name: str) -> None:
 def test_empty_values(kind: pa.DataType, value: object) -> None:
     assert empty_value(kind) == value
     assert type(empty_value(kind)) is type(value)
+
+
+def test_queries_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"id": "q1", "text": "Does rest help?"}\n', encoding="utf-8-sig")
+    assert [query["query_id"] for query in read_queries(path)] == ["q1"]
+
+
+def test_a_run_has_six_columns_whatever_a_document_is_called(tmp_path: Path) -> None:
+    rows = [{"query_id": "q1", "hits": [{"unit_id": "u", "score": 2.0}]}]
+    write_run(tmp_path / "run.trec", rows, {"u": "Smith 2019 knee.md"}, "srrag")
+    assert (tmp_path / "run.trec").read_text() == "q1 Q0 Smith_2019_knee.md 1 2.000000 srrag\n"

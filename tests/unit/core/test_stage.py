@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.stage import Plan, Resources, Stage
-from srrag.core.step import Build, Function, Place, Step
+from srrag.core.step import Build, Function, Place, Step, usable_cpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,3 +155,21 @@ def test_a_build_counts_the_parts_that_it_reads_not_their_order() -> None:
 
 def test_where_a_stage_runs_reads_the_source_by_name() -> None:
     assert plan(A, source="given").fingerprint("raw") == "given"
+
+
+def test_a_quota_affinity_and_the_environment_bound_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    quota = tmp_path / "cpu.max"
+    assert usable_cpus(quota) == 8  # no control group
+    quota.write_text("max 100000\n")
+    assert usable_cpus(quota) == 8
+    quota.write_text("250000 100000\n")
+    assert usable_cpus(quota) == 2
+    quota.write_text("50000 100000\n")
+    assert usable_cpus(quota) == 1
+    quota.unlink()
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert usable_cpus(quota) == 3

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.core.ids import content_id
 from srrag.core.schema import DOCUMENTS, empty_value
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.corpus.chunk import (
     BlockGroups,
@@ -18,7 +18,8 @@ from srrag.corpus.chunk import (
     pack_units,
     repair_groups,
 )
-from srrag.llm.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault
+from srrag.llm.read_answer import read
 
 REHAB = Path(__file__).parents[4] / "shared/data/rehab/documents_md.jsonl"
 TEXT = "# T\n\n## Results\n\nFirst.\n\nSecond.\n\nDoses:\n\n- one\n- two\n\n## Conclusion\n\nLast."

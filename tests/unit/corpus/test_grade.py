@@ -32,7 +32,8 @@ from srrag.corpus.parse import (
 )
 from srrag.corpus.read_jsonl import ReadJsonl
 from srrag.corpus.record import raw_table
-from srrag.llm.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault
+from srrag.llm.read_answer import read
 
 SHARED = Path(__file__).parents[4] / "shared/data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")

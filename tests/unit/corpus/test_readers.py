@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from srrag.core.ids import content_id
 from srrag.core.schema import RAW
+from srrag.core.spec import content_id
 from srrag.corpus.parse import parse_documents
 from srrag.corpus.parse_html import parse_html
 from srrag.corpus.read_folder import ReadFolder

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from srrag.core.ids import content_id
 from srrag.core.schema import UNITS, empty_value
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.corpus.windows import CutWindows, Ints, cut_all, cut_spans
 from srrag.model.encoder import Encoder

@@ -18,7 +18,7 @@ from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Prompt
 from srrag.runner.engines import engines_here
-from srrag.runner.ray.capacity import bundles
+from srrag.runner.ray.nodes import bundles
 from tests.endpoint import Endpoint, serve
 from tests.engines import EchoModel, ToyModel, prompt
 from tests.unit.engine.asking import Shape

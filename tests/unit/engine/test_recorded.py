@@ -18,7 +18,8 @@ from srrag.lab.experiment.pairs import paired
 from srrag.lab.judges.choice import ACCURACY
 from srrag.lab.measure.cases import read_gold_answers, read_ids
 from srrag.lab.measure.scores import Scores
-from srrag.llm.completion import Completion, read
+from srrag.llm.completion import Completion
+from srrag.llm.read_answer import read
 from srrag.retrieve.questions import question_table
 from srrag.systems.rethinking.rationale import WriteRationale
 

@@ -15,7 +15,8 @@ from srrag.core.step import LLMStep, Place
 from srrag.engine.base import Call, Model, Reply, Session
 from srrag.engine.client import LogClient
 from srrag.engine.dispatcher import Dispatchers
-from srrag.llm.completion import Account, Usage, read, tallied
+from srrag.llm.completion import Account, Usage, tallied
+from srrag.llm.read_answer import read
 from srrag.retrieve.questions import question_table
 from tests.engines import ScriptedSession, ToyModel
 

@@ -11,7 +11,7 @@ from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import MAX_QUESTIONS, DecomposeQuestion, Decomposition
 from srrag.expand.picot_anchors import FindAnchors
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from tests.unit.expand.asking import (
     HOSTILE,
     anchored,

@@ -19,7 +19,7 @@ from srrag.expand.picot_anchors import (
     locate,
     rule_anchors,
 )
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from tests.unit.expand.asking import (
     HOSTILE,
     baseline_faults,

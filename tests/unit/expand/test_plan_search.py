@@ -10,7 +10,7 @@ from srrag.engine.openai.engine import HttpEngine
 from srrag.expand.decompose import DecomposeQuestion
 from srrag.expand.picot_anchors import PARTS, FindAnchors
 from srrag.expand.plan_search import PlanSearch, SearchPlan
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from srrag.retrieve.questions import question_table
 from tests.unit.expand.test_decompose import ontology
 

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from srrag.core.ids import content_id
 from srrag.core.schema import (
     COMMUNITIES,
     DOCUMENTS,
@@ -20,6 +19,7 @@ from srrag.core.schema import (
     conform,
     empty_value,
 )
+from srrag.core.spec import content_id
 from srrag.core.step import Place
 from srrag.export.graph import Graph, Texts, open_graph, open_texts
 from srrag.graph.knowledge_tree import BELOW

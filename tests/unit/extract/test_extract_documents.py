@@ -16,7 +16,8 @@ from srrag.engine.openai.engine import HttpEngine
 from srrag.extract.extract_documents import ExtractDocuments, Extraction
 from srrag.extract.lines import read_lines
 from srrag.extract.list_extracts import ListFindings, ListTriples
-from srrag.llm.completion import Completion, Prompt, read
+from srrag.llm.completion import Completion, Prompt
+from srrag.llm.read_answer import read
 
 # PMC3787573 (CC BY), as a corpus stores it.
 TITLE = (

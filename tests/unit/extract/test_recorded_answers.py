@@ -13,7 +13,7 @@ import pytest
 from srrag.core.step import Place
 from srrag.extract.extract_documents import Extraction
 from srrag.extract.list_extracts import ListFindings, ListTriples
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from tests.unit.extract.test_extract_documents import PICO, documents, reason
 
 ANSWERS = Path(__file__).parent / "recorded" / "ten_abstracts.jsonl"

@@ -9,7 +9,7 @@ import pytest
 from srrag.core.spec import build, spec
 from srrag.extract.find_mentions import FindByRules, FindByTagger
 from srrag.reading.mentions import find_mentions, label_runs, type_runs
-from srrag.storage.sealed_folder import seal
+from srrag.storage.manifest import seal
 
 TEXTS = [
     "Ibuprofen versus placebo in patients with knee osteoarthritis. Nausea after 12 weeks.",

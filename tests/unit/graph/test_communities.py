@@ -13,8 +13,8 @@ import pytest
 
 from srrag.algo.affinity import Basis
 from srrag.algo.local_moving import DetectionState
-from srrag.core.ids import segment_id
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
+from srrag.core.spec import segment_id
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.communities import DETECTION, DetectCommunities, read_communities, resume, save
 from srrag.graph.name_vectors import EncodeNames

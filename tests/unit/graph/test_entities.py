@@ -179,7 +179,7 @@ def test_an_entity_named_alone_is_a_node_without_edges(tmp_path: Path) -> None:
 HASHES = """
 import sys
 from pathlib import Path
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.graph.entities import MergeEntities
 from srrag.core.step import Place, PreviousVersion
 out = Path(sys.argv[2])

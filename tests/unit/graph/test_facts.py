@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.core.ids import content_id
 from srrag.core.schema import TRIPLES
+from srrag.core.spec import content_id
 from srrag.graph.facts import ENDS, FACT_COLUMNS, LINKS, distinct, key_facts, normalise
 from tests.unit.index.tables import row
 

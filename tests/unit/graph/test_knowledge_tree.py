@@ -14,7 +14,8 @@ from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, empty_valu
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.knowledge_tree import BELOW, BuildKnowledgeTree, read_results, read_topics
 from srrag.graph.tree_graph import TreeGraph
-from srrag.llm.completion import Completion, Engine, Fault, Prompt, read
+from srrag.llm.completion import Completion, Engine, Fault, Prompt
+from srrag.llm.read_answer import read
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
 from tests.unit.index.tables import hashed
 

@@ -17,7 +17,7 @@ from srrag.graph.name_vectors import ENCODER, NameVectors, encode_names, vectors
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.shards import read_shards
+from srrag.storage.mapped_table import read_shards
 
 NAMES = {"a": "low back pain", "b": "aspirin", "c": "", "d": "aspirin", "e": "knee", "f": "stroke"}
 

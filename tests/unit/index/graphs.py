@@ -16,8 +16,7 @@ from srrag.graph.name_vectors import SCALES, VALUES
 from srrag.index.graph import BuildGraphIndex
 from srrag.index.units import BuildUnits
 from srrag.model.embed import quantise_rows
-from srrag.storage.mapped_table import save_table
-from srrag.storage.shards import IndexShard, read_shards, shard_file, write_shards
+from srrag.storage.mapped_table import IndexShard, read_shards, save_table, shard_file, write_shards
 from tests.unit.index.tables import documents, hashed, row, uid, write
 
 ANKLE, KNEE, TAPE, PAIN, STUDY = (hashed(name) for name in ("ankle", "knee", "tape", "pain", "d0"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.ids import content_id
 from srrag.core.schema import DOCUMENTS, UNITS, VECTORS, empty_value
+from srrag.core.spec import content_id
 from srrag.storage.atomic_write import write_parquet
 
 REFUSED = {"stage": "test", "reason": "refused", "detail": ""}

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.core.grades import GRADES, UNGRADED
 from srrag.core.hits import SCORE_DECIMALS, pool, rank
 from srrag.core.schema import UNITS
+from srrag.core.standing import GRADES, UNGRADED
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.dense_search import DenseIndex

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.core.ids import file_sha256
 from srrag.core.schema import VECTORS, conform
-from srrag.core.spec import spec
+from srrag.core.spec import file_sha256, spec
 from srrag.core.step import Place
 from srrag.index.encode import EncodeWindows, VectorCache, packed_tokens, text_keys
 from srrag.model.embed import TokenVectors, load

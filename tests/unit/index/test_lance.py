@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.core.grades import GRADES
 from srrag.core.hits import Ranked
 from srrag.core.schema import UNITS
+from srrag.core.standing import GRADES
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
 from srrag.index.lance import BuildLanceDense, BuildLanceSparse

@@ -9,7 +9,7 @@ import pytest
 
 from srrag.core.schema import UNITS
 from srrag.storage.atomic_write import link_or_copy
-from srrag.storage.read_live import read_live
+from srrag.storage.manifest import read_live
 from tests.unit.index.tables import REFUSED, row, write
 
 

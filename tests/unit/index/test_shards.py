@@ -21,7 +21,7 @@ from srrag.index.shard_plan import regroup
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
 from srrag.index.units import BuildUnits
-from srrag.storage.shards import IndexShard, read_shards
+from srrag.storage.mapped_table import IndexShard, read_shards
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
 WORDS = ("knee", "hip", "pain", "gait", "load", "rest", "sprain", "tear")

@@ -9,8 +9,8 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.core.grades import GRADES, UNGRADED
 from srrag.core.schema import UNITS
+from srrag.core.standing import GRADES, UNGRADED
 from srrag.core.step import Place, PreviousVersion
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.words import analyzer

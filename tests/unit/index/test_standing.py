@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.core.ids import content_id
 from srrag.core.schema import DOCUMENTS, NOTICES, empty_value
+from srrag.core.spec import content_id
 from srrag.core.standing import Standings
 from srrag.core.step import Place
 from srrag.corpus.notices import Notice, keep_statuses
@@ -45,7 +45,7 @@ def built(
     docs: dict[str, dict[str, str]] = DOCS,
 ) -> dict[str, tuple[str, str]]:
     """Standing and link by source id, as a search sees it; each document lies in its own part."""
-    monkeypatch.setattr("srrag.storage.read_live.check_part", lambda path: None)
+    monkeypatch.setattr("srrag.storage.manifest.check_part", lambda path: None)
     documents = [{"doc_id": content_id(n), "source_id": n, **row} for n, row in docs.items()]
     notes = [
         {"doc_id": content_id(n), "source_id": n, "about": about, "standing": standing,

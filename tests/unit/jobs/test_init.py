@@ -10,11 +10,11 @@ from srrag.config.compose import configure
 from srrag.config.words import read_choices
 from srrag.core.errors import UsageError
 from srrag.core.spec import spec
-from srrag.model import arithmetic
-from srrag.model.arithmetic import chosen, priced, rates
+from srrag.model import linear
 from srrag.model.encoder import Encoder
+from srrag.model.linear import chosen, priced, rates
+from srrag.runner.pipeline_run import settled_embedder
 from srrag.runner.repair import mend_marker
-from srrag.runner.settled import settled_embedder
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.conftest import linked
@@ -26,7 +26,7 @@ FAST, SLOW = {"float32": 50.0, "bfloat16": 90.0}, {"float32": 50.0, "bfloat16": 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Says what a machine would measure; no test depends on this one."""
-    return lambda found: monkeypatch.setattr(arithmetic, "rates", lambda: found)
+    return lambda found: monkeypatch.setattr(linear, "rates", lambda: found)
 
 
 def backend(root: Path, *overrides: str, job: str = "build") -> str:
@@ -106,7 +106,7 @@ def test_a_damaged_marker_takes_no_choice_with_it(tmp_path: Path) -> None:
 
 
 def test_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "_ROUNDS", 1)
+    monkeypatch.setattr(linear, "_MEASURED_ROUNDS", 1)
     found = rates()
     assert set(found) == {"float32", "bfloat16", "int8"} and min(found.values()) > 0
     assert chosen(found) in found

@@ -13,7 +13,7 @@ import pytest
 from jobs.organize import run
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.graph.foreign import coverage, read_graph
 from srrag.graph.name_vectors import NameVectors
 

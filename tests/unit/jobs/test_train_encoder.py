@@ -15,7 +15,7 @@ from srrag.lab.experiment.train_encoder import compared, harmed
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.retrieve.questions import EncodeQuestions
-from srrag.storage.sealed_folder import check_sealed
+from srrag.storage.manifest import check_sealed
 from tests.e2e.command import check_summary
 from tests.encoder_toys import pooled_bert, write_beir
 from tests.tiny_models import make_bert

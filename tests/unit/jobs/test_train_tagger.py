@@ -16,7 +16,7 @@ from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.extract.find_mentions import FindByTagger
 from srrag.storage.atomic_write import read_json
-from srrag.storage.sealed_folder import check_sealed
+from srrag.storage.manifest import check_sealed
 from srrag.storage.store import Store
 from tests.e2e.command import check_summary
 from tests.tagger_toys import tiny_encoder, write_abstracts

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.llm.completion import Completion, Fault, Prompt
-from srrag.llm.delimit import quoted
+from srrag.llm.completion import Completion, Fault, Prompt, quoted
 from srrag.llm.describe import (
     MAX_SUMMARY_CHARS,
     Description,

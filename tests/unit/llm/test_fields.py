@@ -9,8 +9,9 @@ import pydantic
 import pytest
 
 from srrag.engine.base import schema_json
-from srrag.llm.completion import Answer, PromptFile, read
+from srrag.llm.completion import Answer, PromptFile
 from srrag.llm.fields import Items, Means, Text, cut, explained, most_tokens
+from srrag.llm.read_answer import read
 
 
 class Sentence(Answer):

@@ -7,10 +7,9 @@ import pytest
 from pydantic import Field
 
 from srrag.expand.picot_anchors import PROMPT
-from srrag.llm.completion import Answer, read, read_logged
-from srrag.llm.loops import LoopWatch, ended, repeated
+from srrag.llm.completion import Answer
+from srrag.llm.read_answer import LoopWatch, ended, read, read_logged, repeated, salvaged
 from srrag.llm.retry_invalid import example_words
-from srrag.llm.salvage import salvaged
 
 
 class Fact(Answer):

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import pytest
 
-from srrag.llm.completion import NOT_ASKED, Answer, Completion, Fault, Prompt, read, tallied
+from srrag.llm.completion import NOT_ASKED, Answer, Completion, Fault, Prompt, tallied
 from srrag.llm.fields import Items, Text
+from srrag.llm.read_answer import read
 from srrag.llm.retry_invalid import ask
 from tests.engines import Word, good, prompt
 

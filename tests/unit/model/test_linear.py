@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from srrag.model import arithmetic, linear
+from srrag.model import linear
 from srrag.model.encoder import BACKENDS
 from srrag.model.linear import KERNELS, fastest
 
@@ -113,8 +113,8 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken(choose):
 
 SCRIPT = """
 import json
-from srrag.model import arithmetic
-print(json.dumps(arithmetic.rates()))
+from srrag.model import linear
+print(json.dumps(linear.rates()))
 """
 
 
@@ -124,7 +124,7 @@ def assert_none_is_slow(rates):
 
 
 def test_no_arithmetic_is_slower_than_half_of_float32_here():
-    assert_none_is_slow(arithmetic.rates())
+    assert_none_is_slow(linear.rates())
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from srrag.model.tagger import (
     windows,
     words_of,
 )
-from srrag.storage.sealed_folder import MANIFEST, check_sealed, seal, sealed_revision
+from srrag.storage.manifest import MANIFEST, check_sealed, seal, sealed_revision
 from tests.tagger_toys import tiny_encoder, write_abstracts
 
 TEXT = "We gave aspirin to adults and measured blood pressure . O improved in children ."

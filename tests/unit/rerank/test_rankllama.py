@@ -7,7 +7,7 @@ import pytest
 
 from srrag.core.spec import build, spec
 from srrag.core.step import Place
-from srrag.model.rankllama import RankLlamaModel, load_rankllama
+from srrag.model.cross_encoder import RankLlamaModel, load_rankllama
 from srrag.rerank.cross_encoder import RerankCrossEncoder
 from tests.tiny_models import make_rankllama
 from tests.unit.rerank.test_cross_encoder import TEXTS, asked, at, reranked

@@ -1,4 +1,4 @@
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from srrag.retrieve.ircot import Reflection, render
 
 EVIDENCE = [{"grade": "B", "title": "T", "text": "Pain fell.", "score": 1.0}]

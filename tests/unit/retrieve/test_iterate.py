@@ -11,7 +11,8 @@ from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline
 from srrag.core.spec import build, spec
 from srrag.core.step import Place, within
-from srrag.llm.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt, read
+from srrag.llm.completion import NOT_ASKED, Completion, EngineStopped, Fault, Prompt
+from srrag.llm.read_answer import read
 from srrag.retrieve.ircot import Reflect, Reflection
 from srrag.retrieve.iterate import IterateRetrieval
 from srrag.retrieve.questions import question_table

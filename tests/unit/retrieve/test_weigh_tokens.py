@@ -10,8 +10,7 @@ from srrag.core.step import Place
 from srrag.index.sparse import SparseIndex
 from srrag.index.words import token_weights
 from srrag.model.embed import load
-from srrag.model.encoder import Encoder
-from srrag.model.tokens import load_tokenizer
+from srrag.model.encoder import Encoder, load_tokenizer
 from srrag.retrieve.questions import EncodeQuestions, question_table
 from srrag.retrieve.weigh_tokens import WeighTokens
 from srrag.storage.store import Store

@@ -19,9 +19,8 @@ from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.engine.base import Call, Reply, Session
 from srrag.llm.completion import Completion, Fault, Prompt
 from srrag.retrieve.questions import question_table
-from srrag.runner.local import LocalRunner
-from srrag.runner.runner import Runner
-from srrag.runner.sweep import Sweep
+from srrag.runner.pipeline_run import Sweep
+from srrag.runner.runner import LocalRunner, Runner
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.engines import ToyModel, good, prompt

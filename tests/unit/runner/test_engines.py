@@ -14,7 +14,7 @@ from srrag.core.step import Place
 from srrag.engine.base import Session, SessionLostError
 from srrag.llm.completion import Account, EngineStopped
 from srrag.runner.engines import engines_here
-from srrag.runner.local import LocalRunner
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, EchoModel, ScriptedSession, prompt
 from tests.toys import number_parts, plan

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import json
 import logging
 import multiprocessing
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,8 +19,9 @@ from srrag.core.schema import relation
 from srrag.core.stage import Resources, Stage
 from srrag.core.step import Function, OpenedLLMStep, Place
 from srrag.llm.completion import Completion, Prompt, Usage, tally
-from srrag.runner.local import LocalRunner
 from srrag.runner.part import Attempt, guarded, live, reject_row, run_part
+from srrag.runner.progress import Progress, _live, built, say, shown
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Receipt, Store, count_reasons
 from tests.engines import AskNumbers, Word
 from tests.toys import NUMBERS, Double, number_parts, plan, values
@@ -360,3 +363,42 @@ def test_an_empty_or_cut_note_tells_of_an_attempt_and_no_more(tmp_path: Path, te
     assert attempt.careful and not attempt.poison and not attempt.deaths
     attempt.done()
     assert not note.exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_live_block_leaves_no_trace_in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, stdout = Terminal(), sys.stdout
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with pytest.raises(ValueError, match="stop"), shown():
+        Progress("windows", 2).update(1)
+        assert sys.stdout is stdout and sys.stderr is terminal, "a program's own output stays"
+        say("told above")
+        raise ValueError("stop")
+    assert "told above" in terminal.getvalue()
+    length = len(terminal.getvalue())
+    say("after")
+    assert terminal.getvalue()[length:] == "after\n", "the block is gone"
+
+
+def test_a_bar_moves_within_a_part_and_a_terminal_hears_of_no_stage_that_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal, log = Terminal(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with shown():
+        run = Progress("parsed", 1)
+        run.rows(4, 16)
+        (task,) = _live[0].tasks
+        assert (task.completed, task.fields["note"]) == (0.25, "4/16 rows of its one part")
+        run.update(1)
+    told = len(terminal.getvalue())
+    built("raw", "1 parts")
+    assert terminal.getvalue()[told:] == ""
+    monkeypatch.setattr(sys, "stderr", log)
+    built("raw", "1 parts")
+    built("sparse")
+    assert log.getvalue() == "raw          1 parts\nsparse       built\n"

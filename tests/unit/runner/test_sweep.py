@@ -6,9 +6,8 @@ import pytest
 
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Place
-from srrag.runner.local import LocalRunner
-from srrag.runner.pipeline_run import PipelineRun
-from srrag.runner.shared_prefix_plan import SOURCE
+from srrag.runner.pipeline_run import SOURCE, PipelineRun
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.unit.runner.sweeps import SEEN, Add, meeting, questions, ranked, sweep
 
@@ -152,8 +151,7 @@ def test_a_pipeline_that_cannot_be_run_takes_no_other_with_it(tmp_path: Path) ->
 
 
 def test_what_is_read_of_a_build_tells_stages_apart_but_only_theirs(tmp_path: Path) -> None:
-    from srrag.runner.shared_prefix_plan import SegmentPlan
-    from srrag.runner.sweep import default_resources
+    from srrag.runner.pipeline_run import SegmentPlan, default_resources
 
     pipeline = ranked(Add(into="a"), answer=(Add(into="from_units"),))
     plans = [

@@ -21,8 +21,8 @@ from srrag.graph.name_vectors import EncodeNames
 from srrag.graph.partition import read_rows
 from srrag.runner import relation_builds as module
 from srrag.runner.build import BuildJob
-from srrag.runner.local import LocalRunner
 from srrag.runner.relation_builds import RelationBuilds, manifest_of, version_of
+from srrag.runner.runner import LocalRunner
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.index.tables import row

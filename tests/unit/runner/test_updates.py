@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from srrag.runner import local
+from srrag.runner import runner as local
 from srrag.runner.part import run_part
 from tests.unit.runner.deletion.test_delete import PLAIN, TREATMENTS, build, tables, write_papers
 

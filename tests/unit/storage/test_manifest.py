@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.storage import manifest
 from srrag.storage.atomic_write import commit_json
-from srrag.storage.manifest import DamagedError, check_files, check_part, manifest_files, stamps
-from srrag.storage.read_live import read_live
+from srrag.storage.manifest import (
+    DamagedError,
+    check_files,
+    check_part,
+    manifest_files,
+    read_live,
+    stamps,
+)
 from srrag.storage.store import Store
+from srrag.storage.writer_lock import Heartbeat, ProcessIdentity, check_free
 
 
 def written(root: Path) -> tuple[Store, Path]:
@@ -169,3 +178,39 @@ def test_a_link_is_known_by_its_size_and_time(tmp_path: Path) -> None:
     folder = built(tmp_path)
     os.link(folder / "a", tmp_path / "linked")
     assert stamps(folder, ["a", "b"]).keys() == {"a"}
+
+
+ELSEWHERE = replace(ProcessIdentity.this(), machine="another", host="far")
+
+
+def test_a_heartbeat_renews_until_it_is_stopped() -> None:
+    beaten, beats = threading.Event(), []
+
+    def renew() -> bool:
+        beats.append(1)
+        if len(beats) == 1:
+            raise OSError("the store is away for once")
+        beaten.set()
+        return True
+
+    heartbeat = Heartbeat("test", 0.001, renew)
+    assert beaten.wait(10)
+    heartbeat.stop()
+    count = len(beats)
+    assert count >= 2
+    assert not threading.Event().wait(0.01) and len(beats) == count
+
+
+def test_a_lost_lease_is_not_renewed() -> None:
+    beats: list[int] = []
+    heartbeat = Heartbeat("test", 0.001, lambda: bool(beats.append(1)))  # type: ignore[func-returns-value]
+    heartbeat._thread.join(10)
+    assert beats == [1]
+    heartbeat.stop()
+
+
+def test_a_live_holder_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^root=R is being written by process \d+ on far"):
+        check_free("root=R", ELSEWHERE, age_s=5, stale_s=60)
+    check_free("root=R", ELSEWHERE, age_s=60, stale_s=60)
+    check_free("root=R", replace(ELSEWHERE, released=True), age_s=5, stale_s=60)

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -305,3 +306,39 @@ def test_a_message_names_the_address_and_not_its_folder_here(address: str) -> No
     assert mirror.worded(f"{folder}/a.json: cut ({folder})") == f"{address}/a.json: cut ({address})"
     plain = "/somewhere/s3/a.json: cut, 100%3A1"
     assert mirror.worded(plain) == plain
+
+
+def full(folder: Path, text: str = "x") -> Path:
+    (folder / "inner").mkdir(parents=True)
+    for name in ("a", "b", "inner/c"):
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_folder_loses_its_name_before_anything_in_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = full(tmp_path / "stages" / "s" / "f")
+
+    def killed(*args: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            mirror.discard(folder)
+    assert not folder.exists()
+    (left,) = mirror.trash_below(tmp_path)
+    assert sorted(path.name for path in left.rglob("*") if path.is_file()) == ["a", "b", "c"]
+    assert mirror.finish(tmp_path) == 1
+    assert [*folder.parent.iterdir()] == []
+    mirror.discard(folder)
+
+
+def test_a_folder_takes_anothers_place(tmp_path: Path) -> None:
+    old, new = full(tmp_path / "old", "old"), full(tmp_path / "new", "new")
+    mirror.swap(new, old)
+    assert (old / "inner" / "c").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    mirror.swap(old, tmp_path / "free")
+    assert [path.name for path in tmp_path.iterdir()] == ["free"]

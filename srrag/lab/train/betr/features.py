@@ -20,7 +20,7 @@ from srrag.algo.pairwise import (
 )
 from srrag.algo.rrf import min_max
 from srrag.core.hits import best_places
-from srrag.core.ids import content_id
+from srrag.core.spec import content_id
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

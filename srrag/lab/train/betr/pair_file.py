@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.algo.betr import GRADES, Pairs, make_pairs
-from srrag.core.ids import content_id
 from srrag.core.schema import non_null
+from srrag.core.spec import content_id
 from srrag.storage.atomic_write import commit
 
 PAIRS = non_null(

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srrag.model.encoder import COLBERT, Encoder, Role
+from srrag.model.encoder import COLBERT, Encoder, Role, load_tokenizer
 from srrag.model.network import pooling_mode
 from srrag.model.read_weights import encoder_folder, load_trainable
-from srrag.model.tokens import load_tokenizer
 
 PASSAGE: Role = "passage"
 QUERY: Role = "query"

@@ -23,7 +23,7 @@ from srrag.model.filter import (
     load_pair_model,
 )
 from srrag.storage.atomic_write import commit, commit_json
-from srrag.storage.sealed_folder import seal
+from srrag.storage.manifest import seal
 
 Floats = npt.NDArray[np.float64]
 CARD = "README.md"

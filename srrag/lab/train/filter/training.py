@@ -19,7 +19,7 @@ from srrag.lab.train.filter.settings import FilterSettings, FilterTask, task_of
 from srrag.lab.train.group import Alone, Group
 from srrag.lab.train.loop import EpochTraining
 from srrag.model.filter import BATCH_TOKENS, load_pair_model
-from srrag.model.pair_model import scores
+from srrag.model.pair_encoder import scores
 
 Floats = npt.NDArray[np.float64]
 POOL_BATCHES = 16

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.answer.select.evidence import Hit, SelectEvidence, fill_quota
-from srrag.core.ids import content_id, evidence_id
 from srrag.core.schema import EVIDENCE, HITS
+from srrag.core.spec import content_id, evidence_id
 from srrag.core.standing import Standings
 from srrag.core.step import Place
 from srrag.core.units import EVIDENCE_COLUMNS

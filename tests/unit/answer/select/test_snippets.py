@@ -7,7 +7,8 @@ from srrag.answer.select.snippets import MAX_SNIPPETS, FindSnippets, Snippets
 from srrag.core.schema import EVIDENCE, empty_value
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault
+from srrag.llm.read_answer import read
 
 STEP = FindSnippets(engine=HttpEngine(model="m"))
 FIRST = "Balance training was tested. Recurrent sprains fell by 29 points\nat 3 months in adults."

@@ -23,7 +23,8 @@ from srrag.core.schema import (
 )
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import Completion, read
+from srrag.llm.completion import Completion
+from srrag.llm.read_answer import read
 
 STEP = CheckAnswer(engine=HttpEngine(model="m"))
 QUESTION = "Does strength training help plantar heel pain more than stretching?"

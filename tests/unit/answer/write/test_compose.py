@@ -26,7 +26,8 @@ from srrag.core.schema import (
     sentence_row,
 )
 from srrag.core.step import Place
-from srrag.llm.completion import Completion, Fault, read
+from srrag.llm.completion import Completion, Fault
+from srrag.llm.read_answer import read
 from srrag.reading.prose import plain
 from tests.engines import ToyModel
 

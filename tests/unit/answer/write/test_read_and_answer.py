@@ -15,7 +15,8 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value, sentence_row
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, Rules, read
+from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, Rules
+from srrag.llm.read_answer import read
 from srrag.retrieve.questions import question_table
 from srrag.retrieve.search_sparse import SearchSparse
 from srrag.storage.store import Store

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.engine.log import recover as module
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.entry import (

@@ -23,8 +23,7 @@ from srrag.engine.openai.engine import HttpEngine
 from srrag.engine.openai.protocol import estimate_tokens
 from srrag.llm.completion import Account, AnswersAwaited, EngineStopped
 from srrag.runner.engines import engines_here
-from srrag.runner.local import LocalRunner
-from srrag.runner.runner import Runner
+from srrag.runner.runner import LocalRunner, Runner
 from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import SharedEngines
 from srrag.storage.store import Store

@@ -14,7 +14,8 @@ from pydantic import Field
 from srrag.engine.base import Call, Reply
 from srrag.engine.openai import protocol
 from srrag.engine.openai.protocol import Event, Said
-from srrag.llm.completion import Answer, Prompt, read
+from srrag.llm.completion import Answer, Prompt
+from srrag.llm.read_answer import read
 
 
 class Item(Answer):

@@ -23,8 +23,8 @@ from srrag.engine.dispatcher import Dispatchers
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.openai import protocol, session
 from srrag.engine.openai.session import proxy_for
-from srrag.llm.completion import Account, EngineStopped, Fault, read
-from srrag.llm.loops import LoopWatch
+from srrag.llm.completion import Account, EngineStopped, Fault
+from srrag.llm.read_answer import LoopWatch, read
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_process import started
 from tests.unit.engine.asking import Shape, call, engine_at, replies, reply, within

@@ -15,7 +15,7 @@ from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
 from srrag.lab.experiment.make_benchmark import rounds
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from tests.golden.bench_cases import PASSAGE, QUESTION, item, row
 
 PICOT = {"P": "adults", "I": "strength training", "C": "", "O": "index", "T": "3 months"}

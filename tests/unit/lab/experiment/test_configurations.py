@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from srrag.config.compose import configure
-from srrag.config.places import choices
+from srrag.config.words import choices
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.configurations import Configuration, configurations, made_before, named

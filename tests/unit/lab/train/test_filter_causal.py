@@ -13,7 +13,7 @@ from srrag.lab.train.filter.report import write_model
 from srrag.lab.train.filter.training import read_training, run_plain
 from srrag.model.filter import Base, Decision, load_filter, load_pair_model
 from srrag.model.pair_causal import LoRA, PairCausal
-from srrag.model.pair_model import scores
+from srrag.model.pair_encoder import scores
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_causal, toy_task, write_rows
 
 PLAIN = Decision(threshold=0.5)

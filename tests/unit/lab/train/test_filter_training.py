@@ -19,7 +19,7 @@ from srrag.model.filter import (
     load_pair_model,
     read_facts,
 )
-from srrag.model.pair_model import equal_lengths, scores
+from srrag.model.pair_encoder import equal_lengths, scores
 from tests.together import resumed
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows
 

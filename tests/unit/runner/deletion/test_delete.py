@@ -17,7 +17,7 @@ import jobs.forget
 import jobs.verify
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.core.ids import question_id
+from srrag.core.spec import question_id
 from srrag.lab.report.drilldown import pack
 from srrag.runner.deletion import delete as module
 from srrag.runner.summary import read_rejects

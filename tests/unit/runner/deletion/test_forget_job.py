@@ -21,9 +21,9 @@ from srrag.graph.communities import DetectCommunities
 from srrag.runner.build import BuildJob
 from srrag.runner.deletion import delete as module
 from srrag.runner.deletion.delete import ForgetJob, Note
-from srrag.runner.deletion.prompt_keys import logged_keys
+from srrag.runner.deletion.find_ids import logged_keys
 from srrag.runner.deletion.tombstones import Tombstones
-from srrag.runner.local import LocalRunner
+from srrag.runner.runner import LocalRunner
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store

@@ -19,8 +19,8 @@ from srrag.runner.deletion.vacuum import (
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
-from tests.unit.runner.test_inventory import plant
 from tests.unit.runner.test_update import DOCUMENTS, build, plan_of, tables
+from tests.unit.runner.test_verify import plant
 
 
 def files(root: Path) -> set[str]:

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.core.ids import evidence_id
 from srrag.core.schema import EVIDENCE, empty_value
+from srrag.core.spec import evidence_id
 from srrag.core.step import Place
 from srrag.systems.biogen.bullets import SelectBullets
 

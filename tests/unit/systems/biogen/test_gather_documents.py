@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.select.papers import EVIDENCE_TOKENS, room_of
-from srrag.core.ids import evidence_id
 from srrag.core.schema import FOUND, HITS, empty_value
+from srrag.core.spec import evidence_id
 from srrag.core.step import Place
 from srrag.systems.biogen.gather_documents import GatherDocuments
 from tests.unit.answer.select.test_papers import ABSTRACT, index_of_papers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from srrag.systems.biogen.reformulate import Reformulate, Reformulations
 from tests.unit.expand.asking import (
     HOSTILE,

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.core.ids import file_sha256
 from srrag.core.schema import DOCUMENTS, UNITS
+from srrag.core.spec import file_sha256
 from srrag.core.step import Place, PreviousVersion
 from srrag.llm.completion import Engine
 from srrag.model.encoder import Encoder

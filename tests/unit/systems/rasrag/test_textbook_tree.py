@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from srrag.core.ids import file_sha256
+from srrag.core.spec import file_sha256
 from srrag.core.step import Place, PreviousVersion
 from srrag.model.encoder import Encoder
 from srrag.systems.rasrag.textbook_tree import BuildTextbookTree, natural

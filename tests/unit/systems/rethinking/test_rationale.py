@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from srrag.llm.completion import read
+from srrag.llm.read_answer import read
 from srrag.systems.rethinking.rationale import MAX_STEPS, Query, Rationale, WriteRationale, render
 from tests.unit.expand.asking import (
     HOSTILE,
