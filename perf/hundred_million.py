@@ -48,8 +48,8 @@ from srrag.core.pipeline import bind
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Place
 from srrag.core.units import Units
-from srrag.index.dense_search import DenseIndex
 from srrag.index.graph_reader import GraphIndex, GraphQuestion
+from srrag.index.opened import DenseIndex
 from srrag.index.sparse import SparseIndex
 from srrag.index.tokens import TokenIndex
 from srrag.runner.build import BuildJob

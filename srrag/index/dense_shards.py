@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.standing import GRADES, counted_as
-from srrag.index.dense_search import Shard, best_of, gpus, to_cpu, to_gpu
+from srrag.index.opened import Shard, best_of, gpus, to_cpu, to_gpu
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import with_titles
 from srrag.storage.atomic_write import commit

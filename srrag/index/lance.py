@@ -22,7 +22,7 @@ from srrag.core.standing import GRADES, counted_as
 from srrag.core.step import Build, Place
 from srrag.index.dense import paired_parts
 from srrag.index.dense_shards import Part, grade_codes
-from srrag.index.lance_search import SETTINGS, TABLE, TERMS, LanceDense, lancedb
+from srrag.index.opened import SETTINGS, TABLE, TERMS, LanceDense, lancedb
 from srrag.index.parts import Matrix, check_finite, unpack_vectors
 from srrag.index.titles import TITLE_WEIGHT, title_texts, with_titles
 from srrag.index.words import MAX_TERM_CHARS, analyzer

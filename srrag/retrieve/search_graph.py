@@ -19,7 +19,7 @@ from srrag.index.graph_reader import (
     GraphWeights,
     Reached,
 )
-from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.search import Search, SearchChannel
 
 
 @dataclass(frozen=True, kw_only=True)

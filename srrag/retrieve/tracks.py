@@ -16,7 +16,7 @@ from srrag.core.hits import FoundWindows, codes, pack_ranking
 from srrag.core.schema import FOUND, HITS
 from srrag.core.standing import GRADES, check_grades
 from srrag.core.step import Function, Place, Step
-from srrag.retrieve.channel import SearchChannel
+from srrag.retrieve.search import SearchChannel
 
 Ints = npt.NDArray[np.int64]
 FUSED_DECIMALS = 12

@@ -17,7 +17,7 @@ import pyarrow as pa
 from srrag.core.hits import FoundWindows, rank, unpack_hits
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Function, Place, Step, StepWrapper
-from srrag.retrieve.channel import Search, SearchChannel
+from srrag.retrieve.search import Search, SearchChannel
 from srrag.serve.listeners import audience
 from srrag.serve.settings import ServeSettings
 

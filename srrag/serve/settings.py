@@ -13,7 +13,7 @@ from pathlib import Path
 
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import LLMStep, Place, Step, within
-from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.search import SearchDense
 from srrag.runner.engines import engines_of
 
 ROLES = ("reader", "runs", "admin")

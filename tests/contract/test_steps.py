@@ -61,7 +61,7 @@ from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.ircot import SHOWN, Reflect
 from srrag.retrieve.iterate import IterateRetrieval
 from srrag.retrieve.questions import question_table
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 from srrag.runner.part import live
 from srrag.storage.store import Store
 from srrag.systems.rasrag.text_units import CutBigUnits, CutSmallUnits

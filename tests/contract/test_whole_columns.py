@@ -19,7 +19,7 @@ OF_A_PART = {
     "graph/facts.py": 1,
 }  # fmt: skip
 OF_AN_ANSWER = {
-    "index/lance_search.py": 1, "core/units.py": 2, "storage/mapped_table.py": 3,
+    "index/opened.py": 1, "core/units.py": 2, "storage/mapped_table.py": 3,
     "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "systems/rasrag/search_tree.py": 1,
     "core/hits.py": 1, "core/pipeline.py": 1,
     "lab/experiment/controls.py": 1,

@@ -11,8 +11,7 @@ import pytest
 import jobs.ask
 import jobs.verify
 from srrag.config.compose import configure
-from srrag.index.lance_search import SETTINGS
-from srrag.index.opened import open_dense, open_sparse
+from srrag.index.opened import SETTINGS, open_dense, open_sparse
 from srrag.storage.store import Store
 from tests.crash.damage import DAMAGES, damage
 from tests.unit.runner.forgetting import (

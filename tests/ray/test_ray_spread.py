@@ -12,7 +12,7 @@ from srrag.core.schema import TRIPLES
 from srrag.core.step import Place
 from srrag.graph.entities import MergeEntities
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import DenseIndex
 from srrag.runner.ray.data import RayDataRunner
 from tests.unit.graph.test_partition import rows_of
 from tests.unit.index.tables import write

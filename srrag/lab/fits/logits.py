@@ -30,10 +30,9 @@ from srrag.lab.measure.references import SPLITS, split_of
 from srrag.lab.measure.retrieval import Qrels, per_question, read_qrels
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
-from srrag.retrieve.fuse import FuseRanks
+from srrag.retrieve.candidates import FuseRanks
 from srrag.retrieve.questions import EncodeQuestions, question_table
-from srrag.retrieve.search_dense import SearchDense
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchDense, SearchSparse
 from srrag.storage.store import Store
 
 RANKING = (

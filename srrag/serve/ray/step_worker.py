@@ -17,8 +17,7 @@ import pyarrow as pa
 from srrag.core.rows import isolated
 from srrag.core.step import Function, Place
 from srrag.llm.completion import one_line
-from srrag.retrieve.channel import Search, SearchChannel
-from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.search import Search, SearchChannel, SearchDense
 from srrag.serve.batcher import Batcher, Ticket
 from srrag.serve.errors import ApiError
 from srrag.serve.remote_steps import RemoteCall, found_table, packed, unpacked

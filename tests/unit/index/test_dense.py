@@ -16,7 +16,7 @@ from srrag.core.schema import UNITS
 from srrag.core.standing import GRADES, UNGRADED
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import DenseIndex
 from srrag.index.parts import unpack_vectors
 from tests.unit.index.tables import hashed, row, uid, vectors, write
 

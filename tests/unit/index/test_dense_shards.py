@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex, Shard, best_of, gpus
 from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
+from srrag.index.opened import DenseIndex, Shard, best_of, gpus
 from tests.unit.index.tables import hashed, row, vectors
 from tests.unit.index.tables import write as write_rows
 

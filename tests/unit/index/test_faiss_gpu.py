@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from srrag.core.step import Place
-from srrag.index.dense_search import MAX_DEPTH, DenseIndex
+from srrag.index.opened import MAX_DEPTH, DenseIndex
 from tests.unit.index.test_dense_shards import clouds, made, parts_of
 
 pytestmark = pytest.mark.skipif(

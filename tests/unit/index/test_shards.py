@@ -16,7 +16,7 @@ from srrag.core.schema import UNITS
 from srrag.core.step import Build, Place, PreviousVersion
 from srrag.core.units import Units
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import DenseIndex
 from srrag.index.shard_plan import regroup
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.tokens import BuildTokenIndex, TokenIndex

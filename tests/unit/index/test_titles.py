@@ -9,7 +9,7 @@ import pytest
 from srrag.core.schema import DOCUMENTS, TITLES, UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import DenseIndex
 from srrag.index.titles import EncodeTitles, with_titles
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
 from tests.unit.index.tables import REFUSED, row, uid, vectors, write

@@ -19,7 +19,7 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.library.results import CitedReply
 from srrag.library.root import Root
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 PAIN = "Should bed rest be prescribed for acute low back pain?"

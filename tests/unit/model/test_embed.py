@@ -269,7 +269,7 @@ def test_a_question_imports_neither_torch_nor_pandas() -> None:
     code = (
         "import sys; from srrag.config.run_job import _without_pandas; _without_pandas();"
         "import pyarrow as pa; pa.array([1]);"
-        "import jobs.ask, srrag.library.terminal, srrag.retrieve.search_dense;"
+        "import jobs.ask, srrag.library.terminal, srrag.retrieve.search;"
         "from srrag.model.embed import few_texts, load; from srrag.model.encoder import Encoder;"
         "few = few_texts(); few.__enter__(); load(Encoder(), 'cpu', 1).encode(['knee']);"
         "found = {'torch', 'pandas', 'scipy.special'} & sys.modules.keys();"

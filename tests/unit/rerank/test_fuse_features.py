@@ -19,10 +19,8 @@ from srrag.model.encoder import Encoder
 from srrag.rerank.betr import scorer
 from srrag.rerank.fuse_features import FuseFeatures
 from srrag.rerank.reranker import study_numbers
-from srrag.retrieve.questions import EncodeQuestions, question_table
-from srrag.retrieve.search_dense import SearchDense
-from srrag.retrieve.search_sparse import SearchSparse
-from srrag.retrieve.weigh_tokens import WeighTokens
+from srrag.retrieve.questions import EncodeQuestions, WeighTokens, question_table
+from srrag.retrieve.search import SearchDense, SearchSparse
 from srrag.storage.store import Store
 
 GRADES = "ABCDE"

@@ -18,7 +18,7 @@ from srrag.model.encoder import Encoder
 from srrag.rerank.maxsim import RerankMaxSim, channel_scores, question_tokens
 from srrag.rerank.reranker import study_numbers
 from srrag.retrieve.questions import EncodeQuestions, question_table
-from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.search import SearchDense
 from srrag.storage.store import Store
 from tests.tiny_models import make_colbert
 from tests.unit.index.tables import uid, vectors

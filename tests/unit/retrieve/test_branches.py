@@ -13,7 +13,7 @@ from srrag.rerank.maxsim import RerankMaxSim
 from srrag.rerank.reranker import Reranker
 from srrag.retrieve.branches import SearchBranches
 from srrag.retrieve.questions import question_table
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 from srrag.storage.store import Store
 from tests.conftest import run_build
 

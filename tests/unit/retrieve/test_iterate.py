@@ -16,7 +16,7 @@ from srrag.llm.read_answer import read
 from srrag.retrieve.ircot import Reflect, Reflection
 from srrag.retrieve.iterate import IterateRetrieval
 from srrag.retrieve.questions import question_table
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 from srrag.retrieve.tracks import SearchTracks
 from srrag.storage.store import Store
 from tests.conftest import run_build

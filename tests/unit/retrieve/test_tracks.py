@@ -12,13 +12,11 @@ import pytest
 from srrag.core.schema import FOUND, HITS
 from srrag.core.spec import build, canonical, spec
 from srrag.core.step import Place
-from srrag.index.dense_search import DenseIndex
+from srrag.index.opened import DenseIndex
 from srrag.index.sparse import SparseIndex
-from srrag.retrieve.channel import SearchChannel
-from srrag.retrieve.fuse import FuseRanks
-from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.candidates import FuseRanks
+from srrag.retrieve.search import SearchChannel, SearchDense, SearchSparse
 from srrag.retrieve.search_graph import SearchGraph
-from srrag.retrieve.search_sparse import SearchSparse
 from srrag.retrieve.tracks import SearchTracks, Track
 from tests.unit.index.graphs import ANKLE, AXES, KNEE, PAIN
 from tests.unit.index.graphs import DIMENSION as GRAPH_DIMENSION

@@ -16,7 +16,7 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import bind, build_version
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.retrieve.questions import question_table
-from srrag.retrieve.search_dense import SearchDense
+from srrag.retrieve.search import SearchDense
 from srrag.serve.batcher import Turns
 from srrag.serve.errors import ApiError, Refused, busy
 from srrag.serve.ray.step_worker import StepWorker

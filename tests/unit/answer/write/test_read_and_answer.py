@@ -18,7 +18,7 @@ from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, Rules
 from srrag.llm.read_answer import read
 from srrag.retrieve.questions import question_table
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 from srrag.storage.store import Store
 
 BLANK = {field.name: empty_value(field.type) for field in EVIDENCE.value_type}

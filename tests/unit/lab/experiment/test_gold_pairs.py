@@ -8,8 +8,8 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.gold_sets import betr_of, default_out, uncalibrated
 from srrag.rerank.betr import RerankBETR
-from srrag.retrieve.fuse import FuseRanks
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.candidates import FuseRanks
+from srrag.retrieve.search import SearchSparse
 
 SPARSE = SearchSparse(into="hits_sparse")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from srrag.core.pipeline import Pipeline
-from srrag.retrieve.search_sparse import SearchSparse
+from srrag.retrieve.search import SearchSparse
 from srrag.serve.api import gateway
 from srrag.serve.api.app import create_app
 from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
