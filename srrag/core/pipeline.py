@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from srrag.core.errors import UsageError
 from srrag.core.rows import isolated
-from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column
+from srrag.core.schema import HITS, QUESTIONS, REJECT, conform, empty_column, rows_of
 from srrag.core.spec import fingerprint, place_field
 from srrag.core.step import OPTIONAL, Function, LLMStep, Place, Step, bare, within
 from srrag.llm.completion import one_line
@@ -66,18 +66,7 @@ def why(step: LLMStep, reject: Mapping[str, Any]) -> str:
 # One step of a run: its cost for the question's batch, the numbers of questions in and out, and
 # the length of the list that it wrote for this question (-1: it wrote no list).
 # `fault` says why an auxiliary step gave this question nothing; "" means that it succeeded.
-TRACE = pa.list_(
-    pa.struct(
-        [
-            pa.field("step", pa.string()),
-            pa.field("seconds", pa.float64()),
-            pa.field("rows_in", pa.int32()),
-            pa.field("rows_out", pa.int32()),
-            pa.field("items", pa.int32()),
-            pa.field("fault", pa.string()),
-        ]
-    )
-)
+TRACE = rows_of("step seconds:double rows_in:int rows_out:int items:int fault")
 _ROW = "_row"
 
 

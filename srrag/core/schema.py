@@ -11,140 +11,86 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-_STRING = pa.string()
-_INT = pa.int32()
-_LONG = pa.int64()
-_FLOAT = pa.float32()
+_TYPES = {
+    "": pa.string(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "bool": pa.bool_(), "strings": pa.list_(pa.string()),
+    "binary": pa.binary(), "large_binary": pa.large_binary(), "uint64": pa.uint64(),
+}  # fmt: skip
+Columns: TypeAlias = str | tuple[str, pa.DataType] | pa.Field
 
 
-_Field: TypeAlias = tuple[str, pa.DataType] | pa.Field
+def columns(*told: Columns, nullable: bool = True) -> list[pa.Field]:
+    """Columns in order; a text such as "title year:int" names several, strings where no type is.
+
+    A field of pyarrow stands as it is.
+    """
+    made: list[pa.Field] = []
+    for each in told:
+        if isinstance(each, str):
+            pairs = (item.partition(":") for item in each.split())
+            made += [pa.field(name, _TYPES[kind], nullable) for name, _, kind in pairs]
+        else:
+            made.append(pa.field(*each, nullable) if isinstance(each, tuple) else each)
+    return made
 
 
-def _struct(*fields: _Field) -> pa.StructType:
-    return pa.struct(fields)
+def _struct(*told: Columns) -> pa.StructType:
+    return pa.struct(columns(*told))
 
 
-def _rows(*fields: _Field) -> pa.ListType:
-    return pa.list_(pa.struct(fields))
+def rows_of(*told: Columns) -> pa.ListType:
+    """A list of structs with these columns."""
+    return pa.list_(_struct(*told))
 
 
-def non_null(*fields: _Field) -> pa.Schema:
+def non_null(*told: Columns) -> pa.Schema:
     """Make a schema of non-null columns; a field of pyarrow stands as it is."""
-    made = (pa.field(*each, nullable=False) if isinstance(each, tuple) else each for each in fields)
-    return pa.schema(list(made))
+    return pa.schema(columns(*told, nullable=False))
 
 
-REJECT = _struct(("stage", _STRING), ("reason", _STRING), ("detail", _STRING))
+REJECT = _struct("stage reason detail")
 
 
-def relation(*fields: tuple[str, pa.DataType]) -> pa.Schema:
+def relation(*told: Columns) -> pa.Schema:
     """Make a schema of non-null columns plus the nullable `reject` struct."""
-    return non_null(*fields).append(pa.field("reject", REJECT))
+    return non_null(*told).append(pa.field("reject", REJECT))
 
 
-RAW = relation(
-    ("raw_id", _STRING),
-    ("source", _STRING),
-    ("source_id", _STRING),
-    ("format", _STRING),
-    ("body", pa.large_binary()),
-)
+RAW = relation("raw_id source source_id format body:large_binary")
 
 DOCUMENTS = relation(
-    ("doc_id", _STRING),
-    ("source", _STRING),
-    ("source_id", _STRING),
-    ("title", _STRING),
-    ("text", _STRING),
-    ("grade", _STRING),
-    ("grade_source", _STRING),
-    ("grade_evidence", _STRING),
-    ("year", _INT),
-    ("pmid", _STRING),
-    ("condition", _STRING),
-    ("metadata", _STRING),
+    "doc_id source source_id title text grade grade_source grade_evidence year:int pmid",
+    "condition metadata",
 )
 
 # What records say of papers: `about` is an id ("pmid:1", "doi:10.1/x", "pmcid:PMC1"), or "" for the
 # record itself, `link` the paper that says it, "" where none is named.
-NOTICES = relation(
-    ("doc_id", _STRING),
-    ("source_id", _STRING),
-    ("about", _STRING),
-    ("standing", _STRING),
-    ("link", _STRING),
-    ("said_by", _STRING),
-)
+NOTICES = relation("doc_id source_id about standing link said_by")
 
 UNITS = relation(
-    ("unit_id", _STRING),
-    ("doc_id", _STRING),
-    ("view", _STRING),
-    ("parent_id", _STRING),
-    ("order", _INT),
-    ("section", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("text", _STRING),
-    ("num_tokens", _INT),
-    ("grade", _STRING),
-    ("repairs", _INT),
+    "unit_id doc_id view parent_id order:int section char_start:int char_end:int text",
+    "num_tokens:int grade repairs:int",
 )
 
 TRIPLES = relation(
-    ("fact_id", _STRING),
-    ("doc_id", _STRING),
-    ("unit_id", _STRING),
-    ("kind", _STRING),
-    ("head", _STRING),
-    ("head_type", _STRING),
-    ("relation", _STRING),
-    ("tail", _STRING),
-    ("tail_type", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("quote", _STRING),
-    ("confidence", _FLOAT),
-    ("grade", _STRING),
+    "fact_id doc_id unit_id kind head head_type relation tail tail_type char_start:int",
+    "char_end:int quote confidence:float grade",
 )
 
 # What is told in a stretch of a document: facts as in TRIPLES and findings as in FINDINGS, without
 # ids and places in the corpus; `reason` is "" for what stands.
 FACT = _struct(
-    *(
-        pa.field(name, _STRING)
-        for name in ("kind", "head", "head_type", "relation", "tail", "tail_type")
-    ),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("quote", _STRING),
-    ("confidence", _FLOAT),
-    ("reason", _STRING),
+    "kind head head_type relation tail tail_type char_start:int char_end:int quote",
+    "confidence:float reason",
 )
-_STRINGS = pa.list_(_STRING)
 STATED = _struct(
-    ("kind", _STRING),
-    ("interventions", _STRINGS),
-    ("comparators", _STRINGS),
-    ("outcome", _STRING),
-    ("times", _STRINGS),
-    ("people", _STRINGS),
-    ("direction", _STRING),
-    ("effect", _STRING),
-    ("interval", _STRING),
-    ("p", _STRING),
-    ("places", pa.list_(pa.struct([("start", _INT), ("end", _INT)]))),
-    ("quote", _STRING),
-    ("confidence", _FLOAT),
-    ("reason", _STRING),
+    "kind interventions:strings comparators:strings outcome times:strings people:strings",
+    "direction effect interval p",
+    ("places", rows_of("start:int end:int")),
+    "quote confidence:float reason",
 )
 EXTRACTS = relation(
-    ("unit_id", _STRING),
-    ("doc_id", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("text", _STRING),
-    ("grade", _STRING),
+    "unit_id doc_id char_start:int char_end:int text grade",
     ("facts", pa.list_(FACT)),
     ("findings", pa.list_(STATED)),
 )
@@ -161,195 +107,93 @@ EFFECT_OF = "effect of "
 TENDS = "tends "
 """Before a direction of FINDINGS: a trend, or a difference that no test confirms."""
 FINDINGS = relation(
-    ("finding_id", _STRING),
-    ("doc_id", _STRING),
-    ("unit_id", _STRING),
-    ("grade", _STRING),
+    "finding_id doc_id unit_id grade",
     *((field.name, field.type) for field in STATED if field.name != "reason"),
 )
 
 # The keywords of a document (EbmKG, section 3.2), shared by its units.
-KEYWORD = pa.struct([pa.field(name, _STRING) for name in ("name", "type", "mesh")])
-KEYED_DOCUMENTS = relation(
-    ("doc_id", _STRING),
-    ("title", _STRING),
-    ("text", _STRING),
-    ("grade", _STRING),
-    ("keywords", pa.list_(KEYWORD)),
-)
+KEYWORD = _struct("name type mesh")
+KEYED_DOCUMENTS = relation("doc_id title text grade", ("keywords", pa.list_(KEYWORD)))
 
 # The text units u = <c_u, K_u> of EbmKG. The span counts characters of the document's text.
 KEYED_UNITS = relation(
-    ("unit_id", _STRING),
-    ("doc_id", _STRING),
-    ("title", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("text", _STRING),
-    ("grade", _STRING),
-    ("keywords", pa.list_(KEYWORD)),
+    "unit_id doc_id title char_start:int char_end:int text grade", ("keywords", pa.list_(KEYWORD))
 )
 
 # Pieces of evidence (EbmKG, Eq. 1) of a unit on a keyword, `label` the hyper-relation, with the
 # entities that they name (Eq. 2), `mesh` "" for what MeSH does not have. The span counts characters
 # of the document's text, −1 and −1 for a text that is not verbatim.
 INCIDENCE = relation(
-    ("evidence_id", _STRING),
-    ("doc_id", _STRING),
-    ("unit_id", _STRING),
-    ("keyword", _STRING),
-    ("keyword_type", _STRING),
-    ("label", _STRING),
-    ("text", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("grade", _STRING),
+    "evidence_id doc_id unit_id keyword keyword_type label text char_start:int char_end:int",
+    "grade",
     ("entities", pa.list_(KEYWORD)),
 )
 
-FINDING_VECTORS = relation(("evidence_id", _STRING), ("vector", pa.binary()))
+FINDING_VECTORS = relation("evidence_id vector:binary")
 
 # The topics that a question's walk leads to, best first.
-TOPICS = _rows(
-    ("topic", _INT),
-    ("text", _STRING),
-    ("visits", _FLOAT),
-    ("score", _FLOAT),
-)
+TOPICS = rows_of("topic:int text visits:float score:float")
 
 # What the topics say on a question, each with its usefulness from 0 to 10 (EbmKG, Eq. 10);
 # `evidence` is the row of the finding that a feature repeats, −1 for none.
-FEATURES = _rows(
-    ("text", _STRING),
-    ("score", _FLOAT),
-    ("evidence", _INT),
-)
+FEATURES = rows_of("text score:float evidence:int")
 
 # Findings in order of their attention scores (EbmKG, Eq. 9).
-RANKED_FINDINGS = pa.list_(pa.struct([pa.field("evidence", _INT), pa.field("score", _FLOAT)]))
+RANKED_FINDINGS = rows_of("evidence:int score:float")
 
 # One forward pass fills both: the sentence vector (float32) and the token vectors for MaxSim
 # (int8, row-major num_tokens × dim, one float16 scale a token).
 VECTORS = relation(
-    ("unit_id", _STRING),
-    ("text_key", pa.uint64()),
-    ("vector", pa.binary()),
-    ("tokens", pa.large_binary()),
-    ("token_scales", pa.binary()),
-    ("cut", pa.bool_()),
+    "unit_id text_key:uint64 vector:binary tokens:large_binary token_scales:binary cut:bool"
 )
 
 # The titles of documents that have one, each with its sentence vector (float32).
-TITLES = relation(
-    ("doc_id", _STRING),
-    ("vector", pa.binary()),
-)
+TITLES = relation("doc_id vector:binary")
 
-REJECTS = non_null(
-    ("stage", pa.string()),
-    ("row_id", pa.string()),
-    ("source", pa.string()),
-    ("reason", pa.string()),
-    ("detail", pa.string()),
-)
+REJECTS = non_null("stage row_id source reason detail")
 
-MENTION = _struct(
-    ("unit_id", _STRING),
-    ("doc_id", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-)
+MENTION = _struct("unit_id doc_id char_start:int char_end:int")
 # A mention keeps the values that its row's are chosen from, so that a row can lose a mention.
-ENTITY_MENTION = pa.struct([pa.field("name", _STRING), *MENTION])
-EDGE_MENTION = pa.struct([pa.field("confidence", _FLOAT), *MENTION])
+ENTITY_MENTION = _struct("name", *MENTION)
+EDGE_MENTION = _struct("confidence:float", *MENTION)
 
-ENTITIES = non_null(
-    ("entity_id", _STRING),
-    ("name", _STRING),
-    ("type", _STRING),
-    ("mentions", pa.list_(ENTITY_MENTION)),
-)
+ENTITIES = non_null("entity_id name type", ("mentions", pa.list_(ENTITY_MENTION)))
 
 EDGES = non_null(
-    ("edge_id", _STRING),
-    ("kind", _STRING),
-    ("head_id", _STRING),
-    ("relation", _STRING),
-    ("tail_id", _STRING),
-    ("confidence", _FLOAT),
-    ("mentions", pa.list_(EDGE_MENTION)),
+    "edge_id kind head_id relation tail_id confidence:float", ("mentions", pa.list_(EDGE_MENTION))
 )
 
-COMMUNITIES = non_null(
-    ("entity_id", _STRING),
-    ("community_id", _STRING),
-)
+COMMUNITIES = non_null("entity_id community_id")
 
 # The knowledge tree (§4.3 of sr-rag): level 4 communities, 3 keywords, 2 entities and relations,
 # 1 attributes. `ref_id` is the community, entity or edge of the node, `rank` its place
 # among its siblings from 0, `model` who wrote `text` ("" for nobody).
-PICOT = pa.struct([pa.field(name, _STRING) for name in "PICOT"])
+PICOT = _struct(*"PICOT")
 
 QUESTIONS = relation(
-    ("query_id", _STRING),
-    ("text", _STRING),
-    ("topic", _STRING),
-    ("narrative", _STRING),
-    ("task_kind", _STRING),
-    ("options", pa.list_(_STRING)),
-    ("gold_option", _STRING),
-    ("picot", PICOT),
+    "query_id text topic narrative task_kind options:strings gold_option", ("picot", PICOT)
 )
 
-HIT = _struct(
-    ("unit_id", _STRING),
-    ("score", _FLOAT),
-    ("rank", _INT),
-)
+HIT = _struct("unit_id score:float rank:int")
 HITS = pa.list_(HIT)
 
 # Parallel to the hits of the graph: the node, edge and community behind each hit, "" for none.
-PATHS = _rows(
-    ("entity_id", _STRING),
-    ("edge_id", _STRING),
-    ("community_id", _STRING),
-)
+PATHS = rows_of("entity_id edge_id community_id")
 
 EVIDENCE_KINDS = ("window", "document", "bullet", "summary", "finding")
 
 # `kind` is one of EVIDENCE_KINDS. The span counts characters of the document's text, −1 and −1 for
 # a text that is not verbatim.
-EVIDENCE = _rows(
-    ("evidence_id", _STRING),
-    ("kind", _STRING),
-    ("unit_id", _STRING),
-    ("doc_id", _STRING),
-    ("source_id", _STRING),
-    ("pmid", _STRING),
-    ("grade", _STRING),
-    ("title", _STRING),
-    ("section", _STRING),
-    ("year", _INT),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("text", _STRING),
-    ("score", _FLOAT),
-    ("standing", _STRING),
-    ("standing_link", _STRING),
+EVIDENCE = rows_of(
+    "evidence_id kind unit_id doc_id source_id pmid grade title section year:int",
+    "char_start:int char_end:int text score:float standing standing_link",
 )
 
 # Papers that were found but must not be cited, with their standing.
-LEFT_OUT = _rows(
-    ("doc_id", _STRING),
-    ("source_id", _STRING),
-    ("pmid", _STRING),
-    ("title", _STRING),
-    ("standing", _STRING),
-    ("standing_link", _STRING),
-)
+LEFT_OUT = rows_of("doc_id source_id pmid title standing standing_link")
 
 # What an answer makes of a question's `options`: the index of one, NO_CHOICE for none.
-CHOICE = pa.field("choice", _INT, nullable=False)
+CHOICE = pa.field("choice", pa.int32(), nullable=False)
 NO_CHOICE = -1
 
 # Whether there is to be an answer, telling words of the question that no evidence holds, those that
@@ -357,72 +201,30 @@ NO_CHOICE = -1
 # words that each piece of evidence and the rest of its paper lack, and the share of the question's
 # weight that each word carries.
 ANSWERABLE = _struct(
-    ("answers", pa.bool_()),
-    ("lacking", pa.list_(_STRING)),
-    ("near", pa.list_(_STRING)),
-    ("nearest", _STRING),
-    ("on_topic", pa.list_(_STRING)),
-    (
-        "lacks",
-        _rows(
-            ("evidence_id", _STRING),
-            ("words", pa.list_(_STRING)),
-        ),
-    ),
-    (
-        "shares",
-        _rows(
-            ("word", _STRING),
-            ("share", pa.float64()),
-        ),
-    ),
+    "answers:bool lacking:strings near:strings nearest on_topic:strings",
+    ("lacks", rows_of("evidence_id words:strings")),
+    ("shares", rows_of("word share:double")),
 )
 
 # The words of a question that name its parts; an empty list is a part that it does not name.
-ANCHORS = pa.struct([pa.field(name, pa.list_(_STRING)) for name in "PICOT"])
+ANCHORS = _struct(*(f"{name}:strings" for name in "PICOT"))
 
 # The queries to the graph: `kind` is node, triple or community, `types` names of its schema.
-SUBQUESTIONS = _rows(
-    ("kind", _STRING),
-    ("text", _STRING),
-    ("types", pa.list_(_STRING)),
-)
+SUBQUESTIONS = rows_of("kind text types:strings")
 
 # Every find of every search: `round` counts from 1, `score` and `rank` are the channel's own on
 # its track. Channels that do not search the graph leave its ids "".
-FOUND = _rows(
-    ("unit_id", _STRING),
-    ("channel", _STRING),
-    ("track", _STRING),
-    ("round", _INT),
-    ("rank", _INT),
-    ("score", _FLOAT),
-    ("entity_id", _STRING),
-    ("edge_id", _STRING),
-    ("community_id", _STRING),
+FOUND = rows_of(
+    "unit_id channel track round:int rank:int score:float entity_id edge_id community_id"
 )
 
 # The rounds of iterative retrieval: what was searched for, and what was made of it; `fault` says
 # why there was no reflection, "" where there was one or none was due.
-ROUNDS = _rows(
-    ("round", _INT),
-    ("question", _STRING),
-    ("new_windows", _INT),
-    ("reflection", _STRING),
-    ("sufficient", pa.bool_()),
-    ("fault", _STRING),
-)
+ROUNDS = rows_of("round:int question new_windows:int reflection sufficient:bool fault")
 
 # Stretches of evidence, verbatim, and which parts of the question they state. The span counts
 # characters of the evidence's text.
-SNIPPETS = _rows(
-    ("evidence_id", _STRING),
-    ("text", _STRING),
-    ("char_start", _INT),
-    ("char_end", _INT),
-    ("reason", _STRING),
-    ("parts", pa.list_(_STRING)),
-)
+SNIPPETS = rows_of("evidence_id text char_start:int char_end:int reason parts:strings")
 
 # Whether the evidence answers a question: wholly, in part, or not.
 STATES = ("answered", "partly", "not")
@@ -433,61 +235,37 @@ VERDICTS = ("yes", "no", "no difference", "mixed", "unclear", "")
 # The sentences of an answer. `part` is one of PARTS; `places` are the characters of the `text` of
 # the evidence that it rests on, empty where they are unknown.
 PARTS = ("answer", "evidence", "limits")
-PLACE = _struct(
-    ("evidence_id", _STRING),
-    ("start", _INT),
-    ("end", _INT),
-)
-SENTENCES = _rows(
-    ("text", _STRING),
-    ("part", _STRING),
-    ("evidence_ids", pa.list_(_STRING)),
-    ("places", pa.list_(PLACE)),
-)
+PLACE = _struct("evidence_id start:int end:int")
+SENTENCES = rows_of("text part evidence_ids:strings", ("places", pa.list_(PLACE)))
 
 # What papers say to a question, by the one that answers it: `kind` is one of FINDING_KINDS, and the
 # span counts characters of the evidence's `text`.
 FINDING_KINDS = ("result", "recommendation", "planned", "background", "method")
-ANSWER_FINDINGS = _rows(
-    ("text", _STRING),
-    ("kind", _STRING),
-    *PLACE,
-)
+ANSWER_FINDINGS = rows_of("text kind", *PLACE)
 
 # What every answering step writes of a question: `answer` is the text as it is shown, `missing`
 # what the evidence does not hold, `answer_note` what a reader has to know beside it.
-ANSWER = (
-    pa.field("answer", _STRING, nullable=False),
-    pa.field("state", _STRING, nullable=False),
-    pa.field("verdict", _STRING, nullable=False),
-    pa.field("sentences", SENTENCES, nullable=False),
-    pa.field("findings", ANSWER_FINDINGS, nullable=False),
-    pa.field("missing", _STRING, nullable=False),
-    CHOICE,
-    pa.field("answer_note", _STRING, nullable=False),
-    pa.field("model", _STRING, nullable=False),
+ANSWER = tuple(
+    non_null(
+        "answer state verdict",
+        ("sentences", SENTENCES),
+        ("findings", ANSWER_FINDINGS),
+        "missing",
+        CHOICE,
+        "answer_note model",
+    )
 )
 
 # What became of an answer's sentences when they were checked against what they cite.
-SUPPORT = _struct(
-    ("sentences", _INT),
-    ("kept_sentences", _INT),
-    ("repaired_sentences", _INT),
-)
+SUPPORT = _struct("sentences:int kept_sentences:int repaired_sentences:int")
 
 # The sentences that did not stand as written: `fault` says why (a verdict of
 # CheckAnswer, or one of the KINDS of vetoes), `reason` is the judge's own, `repaired` the
 # sentence that stands instead, "" where none does.
-UNSUPPORTED = _rows(
-    ("text", _STRING),
-    ("fault", _STRING),
-    ("evidence_ids", pa.list_(_STRING)),
-    ("reason", _STRING),
-    ("repaired", _STRING),
-)
+UNSUPPORTED = rows_of("text fault evidence_ids:strings reason repaired")
 
 # Statements that an answer has to make; `importance` is vital or okay.
-NUGGETS = pa.list_(pa.struct([pa.field("text", _STRING), pa.field("importance", _STRING)]))
+NUGGETS = rows_of("text importance")
 
 
 def sentence_row(

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pydantic
 
+from srrag.core.schema import non_null
 from srrag.storage.manifest import CURE, DamagedError
 
 KEY_BYTES = 16
@@ -20,20 +21,10 @@ GROUP_ROWS = 2000
 COSTS = ("tokens_in", "tokens_out", "usd")
 _TEXTS = ("key", "text", "fault", "detail", "task", "engine")
 
-ENTRY = pa.schema(
-    [
-        pa.field("key", pa.binary(KEY_BYTES), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("fault", pa.string(), nullable=False),
-        pa.field("detail", pa.string(), nullable=False),
-        pa.field("tokens_in", pa.int64(), nullable=False),
-        pa.field("tokens_out", pa.int64(), nullable=False),
-        pa.field("usd", pa.float64(), nullable=False),
-        pa.field("retries", pa.int64(), nullable=False),
-        pa.field("seconds", pa.float64(), nullable=False),
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("engine", pa.string(), nullable=False),
-    ]
+ENTRY = non_null(
+    ("key", pa.binary(KEY_BYTES)),
+    "text fault detail tokens_in:long tokens_out:long usd:double retries:long seconds:double task",
+    "engine",
 )
 
 
