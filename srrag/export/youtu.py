@@ -45,8 +45,11 @@ def write_nodes_and_edges(graph: Graph, texts: Texts, path: Path) -> dict[str, i
         num_edges = _write_list(file, _pairs(graph))
         file.write(',\n"chunks": {')
         wanted = pc.unique(nodes.table["chunk"])
-        for number, (unit_id, text) in enumerate(_chunks(texts, wanted)):
-            file.write(f"{',' if number else ''}\n{_json(unit_id)}: {_json(text)}")
+        before = ""
+        for table in texts.units(wanted):
+            for unit in table.to_pylist():
+                file.write(f"{before}\n{_json(unit['unit_id'])}: {_json(unit['text'])}")
+                before = ","
         file.write("\n}}\n")
     return {"entities": len(nodes), "edges": num_edges}
 
@@ -146,11 +149,6 @@ def _pairs(graph: Graph) -> Iterator[list[str]]:
     for _, table in graph.edge_batches():
         columns = (table[name].to_pylist() for name in ("head_id", "relation", "tail_id"))
         yield from map(list, zip(*columns, strict=True))
-
-
-def _chunks(texts: Texts, wanted: pa.ChunkedArray) -> Iterator[tuple[str, str]]:
-    for table in texts.units(wanted):
-        yield from zip(table["unit_id"].to_pylist(), table["text"].to_pylist(), strict=True)
 
 
 def _write_list(file: TextIO, items: Iterable[Any]) -> int:

@@ -174,7 +174,7 @@ def read_line(text: str) -> Line | Bad:
         return RelationLine(*cited, _ids(found[1]), found[2], _ids(found[3]))
     if found := _ATTRIBUTE.fullmatch(body):
         return AttributeLine(
-            *cited, int(found[1]), _word(found[2]), found[3][:_MAX_NAME_CHARS].strip()
+            *cited, int(found[1]), "_".join(found[2].split()), found[3][:_MAX_NAME_CHARS].strip()
         )
     if found := _ENTITY.fullmatch(body):
         names = [name for part in found[3].split("|") if (name := part.strip()[:_MAX_NAME_CHARS])]
@@ -239,10 +239,6 @@ def _numbers(text: str) -> tuple[int, ...]:
         last = int(high or low)
         found += range(int(low), last + 1) if last - int(low) <= _MAX_RANGE else [int(low), last]
     return tuple(dict.fromkeys(found))
-
-
-def _word(name: str) -> str:
-    return "_".join(name.split())
 
 
 def entity_line(entity: EntityLine) -> str:

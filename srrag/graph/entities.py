@@ -84,7 +84,7 @@ class MergeEntities(Build):
             file = f"{name}.parquet"
             tables = revised(former.folder / file, side, gone, keyed[name])
             rows[name] = write_rows(out / file, tables, name)
-        told = pa.concat_tables([held.filter(_without(held, gone)), added])
+        told = pa.concat_tables([held.filter(pc.invert(pc.is_in(held["doc_id"], gone))), added])
         return {**rows, "facts": _write_sources(told, out / _SOURCES)}
 
 
@@ -119,11 +119,6 @@ def _revise(table: pa.Table, side: Side, gone: pa.Array, came: pa.Table) -> pa.T
     stays = np.flatnonzero(np.invert(touched))
     rows = pa.array(np.concatenate([stays, np.arange(len(table), len(both))]))
     return both.take(rows.take(pc.sort_indices(both[side.key].take(rows))))
-
-
-def _without(rows: pa.Table, gone: pa.Array) -> pa.ChunkedArray:
-    """Mask the rows whose documents remain."""
-    return pc.invert(pc.is_in(rows["doc_id"], gone))
 
 
 def _facts(paths: Sequence[Path]) -> int:

@@ -245,7 +245,7 @@ def long_form(short: str, text: str) -> str:
             continue
         place -= 1
         while place >= 0 and not (
-            text[place].lower() == letter and (n > 0 or _begins_word(text, place))
+            text[place].lower() == letter and (n > 0 or place == 0 or not text[place - 1].isalnum())
         ):
             place -= 1
         if place < 0:
@@ -253,10 +253,6 @@ def long_form(short: str, text: str) -> str:
     start = text.rfind(" ", 0, place) + 1
     # The first letter has to begin a word, or the part of a word after a hyphen.
     return text[start:].strip(" ,-\"'")
-
-
-def _begins_word(text: str, place: int) -> bool:
-    return place == 0 or not text[place - 1].isalnum()
 
 
 def _is_short(text: str) -> bool:

@@ -156,7 +156,11 @@ def _phrase(match: re.Match[str]) -> str:
 
 
 def _years(match: re.Match[str]) -> Trait | None:
-    said = {name.rstrip("2"): _number(text) for name, text in match.groupdict().items() if text}
+    said = {
+        name.rstrip("2"): int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]
+        for name, text in match.groupdict().items()
+        if text
+    }
     if "one" in said:
         low, high = said["one"], said["one"] + 1
     else:
@@ -164,10 +168,6 @@ def _years(match: re.Match[str]) -> Trait | None:
         high = said["high"] + 1 if "high" in said else said.get("most", EVER)
     name = RANGE if "high" in said else ""
     return Trait("age", match[0], name, low, high) if low < high else None
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]
 
 
 LOOSE = frozenset(terms(" ".join(words("shared"))))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,19 +44,9 @@ class RemoteCall:
         return f"{self.version}/{self.step}/{self.tracks}"
 
 
-class RemoteCaller(Protocol):
-    """Sends a call to another deployment."""
-
-    def __call__(
-        self, work: RemoteCall, table: bytes, seconds: float, wanted: Callable[[], bool]
-    ) -> bytes:
-        """Wait for the result for at most `seconds`, while `wanted` returns True.
-
-        Raises the step's own error, Refused, or ClientGone once `wanted` returns False.
-        """
-        ...
-
-
+RemoteCaller = Callable[[RemoteCall, bytes, float, Callable[[], bool]], bytes]
+"""Sends a call with its table to another deployment, and waits for so many seconds at most, while
+the function returns True. Raises the step's own error, Refused, or ClientGone."""
 Callers = Mapping[str, Sequence[RemoteCaller]]
 """The callers of each deployment by its name, one per shard."""
 

@@ -170,16 +170,12 @@ def chosen(
         sides = [row, *filter(None, row.get("others", ()))]
         return (
             (not wanted or wanted in f"{row['question']} {row['query_id']}".casefold())
-            and (not grade or any(_graded(side) == grade for side in sides))
+            and (not grade or any((side["grade"] or "none") == grade for side in sides))
             and (not state or any(side["state"] == state for side in sides))
             and (not differs or bool(DIFFERENT & {*row.get("changes", ())}))
         )
 
     return [row for row in rows if fits(row)]
-
-
-def _graded(row: Row) -> str:
-    return row["grade"] or "none"
 
 
 def brief(row: Row) -> Row:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -192,9 +192,9 @@ class Snapshot:
         rows = [{**t.item.row, "query_id": str(n)} for n, t in enumerate(tickets)]
         ears = {str(n): t.item.hear for n, t in enumerate(tickets) if t.item.hear is not None}
         deadline = max(ticket.deadline for ticket in tickets)
-        wanted = partial(_any_wanted, tickets)
         audience = Listeners(
-            ears, wanted, deadline, self._checked[pipeline], turns, tickets[0].caller,
+            ears, lambda: not all(ticket.gone() for ticket in tickets), deadline,
+            self._checked[pipeline], turns, tickets[0].caller,
         )  # fmt: skip
         try:
             with audience.present(), tallied() as usage:
@@ -248,10 +248,6 @@ def opening_fault(settings: ServeSettings) -> str:
     except Exception as error:  # whatever it is, it is the reason
         return one_line(error)
     return ""
-
-
-def _any_wanted(tickets: Sequence[Asking]) -> bool:
-    return not all(ticket.gone() for ticket in tickets)
 
 
 def placed(settings: ServeSettings) -> tuple[Place, str]:

@@ -132,7 +132,11 @@ def compare(
         and row["doc_id"] in papers
         and not row["outcome"].startswith(EFFECT_OF)
     ]
-    names.learn(name for row in findings for name in _named(row))
+    names.learn(
+        name
+        for row in findings
+        for name in (*row["interventions"], *row["comparators"], row["outcome"])
+    )
     parts = _settled(parts, findings, papers, names)
     treated = [*parts.get("I", ()), *parts.get("C", ())]
     sides = {n: _side(row, parts, treated, names) for n, row in enumerate(findings)}
@@ -186,10 +190,6 @@ def compare(
         len(results) - len(told),
         others, hidden, tuple(relaxed), parts,
     )  # fmt: skip
-
-
-def _named(row: Row) -> list[str]:
-    return [*row["interventions"], *row["comparators"], row["outcome"]]
 
 
 def _settled(

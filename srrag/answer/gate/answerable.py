@@ -142,7 +142,9 @@ class JudgeAnswerable(Step):
         least = model.threshold if self.threshold is None else self.threshold
 
         def run(batch: pa.Table) -> pa.Table:
-            gates: list[dict[str, Any]] = [_blank() for _ in range(batch.num_rows)]
+            gates: list[dict[str, Any]] = [
+                {"answers": False, **_NOTHING} for _ in range(batch.num_rows)
+            ]
             sure = np.zeros(batch.num_rows, np.float32)
             for row, question in live(batch, self.reads):
                 whole = question[self.documents] if self.documents else ()
@@ -182,10 +184,6 @@ def _paper(item: Mapping[str, Any]) -> str:
     return str(item["pmid"] or item["title"] or item["doc_id"])
 
 
-def _blank() -> dict[str, Any]:
-    return {"answers": False, **_NOTHING}
-
-
 def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The missing words, the nearest words with their paper, and the evidence that is on topic."""
     lacking = missing_words(found)
@@ -196,10 +194,11 @@ def _told(found: Held, evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     holds = [i for i in np.flatnonzero(found.documents[best]) if found.weights[i] > 0]
     telling = sorted(sorted(holds, key=lambda i: -found.weights[i])[:MAX_NAMED])
     enough = mass >= NEAR_SHARE * mass[best]
+    title = plain(evidence[best]["title"])
     return {
         "lacking": lacking,
         "near": [found.words[i] for i in telling],
-        "nearest": _short(plain(evidence[best]["title"])) if telling else "",
+        "nearest": textwrap.shorten(title, MAX_TITLE_CHARS, placeholder=" …") if telling else "",
         "on_topic": [e["evidence_id"] for e, is_on in zip(evidence, enough, strict=True) if is_on],
         "lacks": [
             {"evidence_id": each["evidence_id"], "words": words}
@@ -267,10 +266,6 @@ def abstention_note(gate: Mapping[str, Any], cited: Collection[str] = ()) -> str
         paper = f" (“{gate['nearest']}”)" if gate["nearest"] else ""
         told.append(f"The nearest that there is speaks of {_listed(gate['near'])}{paper}.")
     return " ".join(told)
-
-
-def _short(title: str) -> str:
-    return textwrap.shorten(title, MAX_TITLE_CHARS, placeholder=" …")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +17,6 @@ from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import Units
-
-
-class Windows(Protocol):
-    """The windows of an index with what their documents say of them."""
-
-    def take(self, unit_ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
-        """Return columns of the windows, a row an id in the order given."""
-        ...
-
-    def take_evidence(self, unit_ids: Sequence[str]) -> pa.Table:
-        """Return EVIDENCE_COLUMNS, a row an id in the order given; ValueError for an unknown id."""
-        ...
 
 
 class Hit(NamedTuple):
@@ -93,7 +81,7 @@ class SelectEvidence(Step):
         """The units index, and the standing of papers where it is built."""
         return (self.units, self.standing)
 
-    def bind(self, windows: Windows, standings: Standings | None = None) -> Function:
+    def bind(self, windows: Units, standings: Standings | None = None) -> Function:
         """The function on tables over these windows."""
         known = standings or Standings(None)
 
@@ -113,7 +101,7 @@ class SelectEvidence(Step):
 
         return run
 
-    def _block(self, hits: list[Hit], windows: Windows) -> tuple[list[Hit], list[Hit]]:
+    def _block(self, hits: list[Hit], windows: Units) -> tuple[list[Hit], list[Hit]]:
         """The block of a question, and what would be in it but must not be cited."""
         kept = self._taken(hits)
         if self.status == "show":
@@ -159,7 +147,7 @@ def fill_quota(block: Sequence[Hit], others: Iterable[Hit], quota: int, margin: 
     return block
 
 
-def _rankings(batch: pa.Table, windows: Windows, known: Standings) -> list[list[Hit]]:
+def _rankings(batch: pa.Table, windows: Units, known: Standings) -> list[list[Hit]]:
     """The hits of each question, best first, without those of a copy of a paper."""
     ids, scores, offsets = unpack_hits(batch["hits"])
     ranks = pc.struct_field(pc.list_flatten(batch["hits"]), "rank")

@@ -151,9 +151,10 @@ def answer_columns(told: PapersAnswer, evidence: Sequence[Row]) -> Row:
     for finding in told.findings:
         found = cited(finding.sentences, evidence)
         invalid += found.invalid
+        nowhere = ({"evidence_id": name, "start": 0, "end": 0} for name in found.evidence_ids)
         findings += [
             {"text": plain(finding.says), "kind": finding.kind, **place}
-            for place in (found.places or [_nowhere(name) for name in found.evidence_ids[:1]])[:1]
+            for place in (found.places or [*nowhere])[:1]
         ]
     sentences: list[Row] = []
     for part in PARTS if told.state != "not" else ("evidence",):
@@ -189,10 +190,6 @@ def _in_all(evidence: Sequence[Row]) -> str:
     papers = len({each["doc_id"] or n for n, each in enumerate(evidence)})
     pieces = f", in pieces numbered to {len(evidence)}; those that repeat others are left out"
     return f"{papers} in all{pieces if papers < len(evidence) else ''}"
-
-
-def _nowhere(evidence_id: str) -> Row:
-    return {"evidence_id": evidence_id, "start": 0, "end": 0}
 
 
 _REVISES = tuple(
