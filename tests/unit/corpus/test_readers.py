@@ -3,10 +3,13 @@ import json
 import os
 import tracemalloc
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
+from srrag.core.kinds import class_of
 from srrag.core.schema import RAW
 from srrag.core.spec import content_id
 from srrag.corpus.parse import parse_documents
@@ -403,3 +406,22 @@ def test_an_epub_is_read_chapter_by_chapter_in_its_order(tmp_path: Path) -> None
     (gone,) = parse_documents(raw_table(records[3:4])).to_pylist()
     assert gone["reject"]["reason"] == "no_text"
     assert "What text/a says." in parse_html(records[1].body).text, "<title/> closes itself"
+
+
+CONF = Path(__file__).parents[3] / "conf/corpus"
+
+
+@pytest.mark.parametrize("name", ["folder", "jsonl", "beir", "pubmed", "sample"])
+def test_every_corpus_file_names_a_reader_and_its_fields(name: str) -> None:
+    config = yaml.safe_load((CONF / f"{name}.yaml").read_text("utf-8"))
+    reader = class_of(config.pop("_target_"))
+    assert set(config) <= {field.name for field in fields(reader)}
+    assert "path" in config
+
+
+def test_the_packaged_sample_is_read_without_a_refusal() -> None:
+    config = yaml.safe_load((CONF / "sample.yaml").read_text("utf-8"))
+    reader = class_of(config.pop("_target_"))
+    records: list[RawRecord] = list(reader(**config).scan())
+    assert len(records) > 20
+    assert {record.reason for record in records} == {""}

@@ -11,6 +11,7 @@ from ray.serve.schema import ServeDeploySchema
 
 from srrag.core.errors import UsageError
 from srrag.serve.configured import application
+from srrag.serve.ray.deployments import Cluster
 
 CONFIG = Path(__file__).resolve().parents[3] / "cluster" / "serve.yaml"
 
@@ -90,3 +91,29 @@ def test_what_is_asked_nothing_may_go_and_has_shown_that_it_opens(sample_root: P
         assert (config.min_replicas, config.initial_replicas) == (0, 1)
         assert config.downscale_delay_s > 2 * config.look_back_period_s
         assert config.look_back_period_s > config.metrics_interval_s
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *((name, -1) for name in (
+            "min_replicas", "min_engine_replicas", "max_engine_replicas", "engine_target_calls",
+            "cpus", "gpus", "upscale_delay_s", "downscale_delay_s",
+        )),
+        *((name, 0) for name in (
+            "num_cpus", "object_store_mb", "max_replicas", "target_requests", "look_back_s",
+            "report_s", "start_s",
+        )),
+    ],
+)  # fmt: skip
+def test_a_number_that_means_nothing_is_refused_by_name(name: str, number: int) -> None:
+    told: dict[str, Any] = {name: number}
+    with pytest.raises(ValueError, match=rf"^{name} is {number}: "):
+        Cluster(**told)
+
+
+def test_nothing_else_is_refused() -> None:
+    Cluster(min_replicas=0, min_engine_replicas=0, upscale_delay_s=0, cpus=0, max_replicas=3)
+    Cluster(min_replicas=2, max_replicas=2)
+    with pytest.raises(ValueError, match="max_replicas is 2: less than min_replicas"):
+        Cluster(min_replicas=3, max_replicas=2)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from srrag.core.pipeline import Pipeline
 from srrag.retrieve.search import SearchSparse
 from srrag.serve.api import gateway
 from srrag.serve.api.app import create_app
-from srrag.serve.api.gateway import Gateway, _is_local, _key, _seconds
+from srrag.serve.api.gateway import PAGE_PATHS, Gateway, _is_local, _key, _seconds
 from srrag.serve.errors import ApiError
 from srrag.serve.service import PipelineService
 from srrag.serve.settings import ApiKey, Limits, ServeSettings
+from tests.unit.serve.serving import served, settings
 
 LAST = {"type": "http.request", "body": b"{}", "more_body": False}
 
@@ -411,3 +413,32 @@ def test_a_request_waits_at_the_gate_while_it_is_anothers_turn(tmp_path: Path) -
         assert caller.status == 200 and not turns._in_hand
 
     asyncio.run(scene())
+
+
+@pytest.fixture(scope="module")
+def pages(sample_root: Path) -> Iterator[TestClient]:
+    with served(settings(sample_root, "pipeline=bm25")) as (pages, _):
+        yield pages
+
+
+@pytest.mark.parametrize("path", PAGE_PATHS)
+def test_a_file_is_packed_where_the_browser_takes_it(pages: TestClient, path: str) -> None:
+    plain = pages.get(path, headers={"accept-encoding": "identity"})
+    packed = pages.get(path, headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip" and packed.content == plain.content
+    assert packed.headers["vary"].lower() == "accept-encoding"
+
+
+def test_a_file_that_stands_is_not_sent_again(pages: TestClient) -> None:
+    first = pages.get("/page.css")
+    tag = first.headers["etag"]
+    assert first.headers["cache-control"] == "private, no-cache"
+    again = pages.get("/page.css", headers={"if-none-match": f'W/{tag}, "other"'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert pages.get("/page.css", headers={"if-none-match": '"older"'}).status_code == 200
+    assert pages.get("/ask.js").headers["etag"] != tag
+
+
+def test_answers_are_never_kept(pages: TestClient) -> None:
+    assert pages.get("/v1/models").headers["cache-control"] == "no-store"
