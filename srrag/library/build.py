@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.core.errors import UsageError
-from srrag.core.html import templates
 from srrag.core.schema import REJECTS
 from srrag.core.stage import Plan
 from srrag.corpus.notices import keep_statuses, list_name, read_statuses
+from srrag.library.results import Tabled
 from srrag.runner.build import BuildJob
 from srrag.runner.engines import engines_of
 from srrag.runner.estimate import EstimateJob, readable
@@ -25,7 +25,7 @@ from srrag.storage.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildSummary:
+class BuildSummary(Tabled):
     """A finished build: its `documents` and `windows`, and the `rejected` rows with reasons.
 
     `json` is what `srrag build` and `srrag status` print.
@@ -49,10 +49,6 @@ class BuildSummary:
         """The rows of each stage as a table: stage, rows."""
         return pa.table({"stage": list(self.counts), "rows": list(self.counts.values())})
 
-    def to_pandas(self) -> Any:
-        """The rows of each stage as a pandas frame."""
-        return self.to_arrow().to_pandas()
-
     def __str__(self) -> str:
         """The counts, a line each, and the reasons of the first ten rejects."""
         lines = [f"{self.root}, build {self.build}"]
@@ -60,8 +56,7 @@ class BuildSummary:
         return "\n".join([*lines, *filter(None, [readable_rejects(self.rejects, 10)])])
 
     def _repr_html_(self) -> str:
-        page = templates(Path(__file__).parent).get_template("build.html")
-        return page.render(made=self, rejects=self.rejects.slice(0, 10).to_pylist())
+        return self._html("build.html", made=self, rejects=self.rejects.slice(0, 10).to_pylist())
 
 
 def summary_of(store: Any, build: str, said: Mapping[str, Any] | None = None) -> BuildSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,24 @@ WIDTH = 96
 """Characters in a line of a terminal."""
 
 
+class Tabled(abc.ABC):
+    """A result that is a table too; a notebook shows it as HTML."""
+
+    @abc.abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """The result as a table."""
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    @staticmethod
+    def _html(name: str, **given: Any) -> str:
+        return templates(Path(__file__).parent).get_template(name).render(given)
+
+
 @dataclass(frozen=True, kw_only=True)
-class CitedReply(AnswerRecord):
+class CitedReply(AnswerRecord, Tabled):
     """The answer to one question, with the row that the pipeline wrote."""
 
     row: pa.Table = field(default_factory=lambda: pa.table({}), repr=False, compare=False)
@@ -28,10 +45,6 @@ class CitedReply(AnswerRecord):
     def to_arrow(self) -> pa.Table:
         """The answer as a table of one row, with the columns that the pipeline wrote."""
         return self.row
-
-    def to_pandas(self) -> Any:
-        """The answer as a pandas frame of one row."""
-        return self.row.to_pandas()
 
     def __str__(self) -> str:
         """The answer as text, its remarks and its papers; a star marks what is cited."""
@@ -42,14 +55,14 @@ class CitedReply(AnswerRecord):
 
     def _repr_html_(self) -> str:
         """The answer as HTML, with grades and quotes, for a notebook."""
-        return _html(
+        return self._html(
             "reply.html", reply=self, remarks=remarks(self), cited={e.number for e in self.cited},
             status={number: paper.status for paper in self.papers for number in paper.numbers},
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class CitedReplies(Sequence[CitedReply]):
+class CitedReplies(Sequence[CitedReply], Tabled):
     """The answers to several questions, in their order."""
 
     replies: tuple[CitedReply, ...]
@@ -67,10 +80,6 @@ class CitedReplies(Sequence[CitedReply]):
         """The answers as a table, a row a question."""
         return pa.concat_tables([each.row for each in self.replies])
 
-    def to_pandas(self) -> Any:
-        """The answers as a pandas frame, a row a question."""
-        return self.to_arrow().to_pandas()
-
     def __str__(self) -> str:
         """All answers as text."""
         return f"\n\n{'─' * WIDTH}\n".join(map(str, self.replies))
@@ -80,7 +89,7 @@ class CitedReplies(Sequence[CitedReply]):
 
 
 @dataclass(frozen=True)
-class FoundPassages(Sequence[FoundPassage]):
+class FoundPassages(Sequence[FoundPassage], Tabled):
     """The windows that a search found, best first."""
 
     question: str
@@ -95,17 +104,9 @@ class FoundPassages(Sequence[FoundPassage]):
         """The number of passages."""
         return len(self.passages)
 
-    def __iter__(self) -> Iterator[FoundPassage]:
-        """The passages, best first."""
-        return iter(self.passages)
-
     def to_arrow(self) -> pa.Table:
         """The passages as a table, with a column a field."""
         return pa.Table.from_pylist([vars(each) for each in self.passages])
-
-    def to_pandas(self) -> Any:
-        """The passages as a pandas frame."""
-        return self.to_arrow().to_pandas()
 
     def __str__(self) -> str:
         """The passages as text, two lines each."""
@@ -118,11 +119,7 @@ class FoundPassages(Sequence[FoundPassage]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return _html("passages.html", found=self)
-
-
-def _html(name: str, **given: Any) -> str:
-    return templates(Path(__file__).parent).get_template(name).render(given)
+        return self._html("passages.html", found=self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +135,7 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluation(Tabled):
     """The figures of a benchmark. `json` is what `srrag evaluate` prints."""
 
     system: str
@@ -157,10 +154,6 @@ class Evaluation:
         """The figures as a table, a row a system and metric."""
         return pa.Table.from_pylist([vars(each) for each in self.measured])
 
-    def to_pandas(self) -> Any:
-        """The figures as a pandas frame."""
-        return self.to_arrow().to_pandas()
-
     def __str__(self) -> str:
         """A line a figure."""
         return "\n".join(
@@ -168,8 +161,8 @@ class Evaluation:
         )
 
     def _repr_html_(self) -> str:
-        page = templates(Path(__file__).parent).get_template("evaluation.html")
-        return page.render(rows=[(each, _shown(each)) for each in self.measured])
+        rows = [(each, _shown(each)) for each in self.measured]
+        return self._html("evaluation.html", rows=rows)
 
 
 def _shown(each: Measured) -> str:
