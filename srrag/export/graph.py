@@ -18,7 +18,7 @@ from srrag.core.standing import Standings
 from srrag.core.units import Units
 from srrag.graph import knowledge_tree
 from srrag.graph.communities import read_communities
-from srrag.graph.partition import read_rows
+from srrag.graph.entities import read_rows
 from srrag.graph.tree_graph import NODE_SCHEMA, TOPIC_SCHEMA
 from srrag.storage.manifest import read_live
 from srrag.storage.mirror import pull_build

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.export.graph import GRADES, Graph, Ints, Texts, unique_titles
-from srrag.graph.partition import read_rows
+from srrag.graph.entities import read_rows
 from srrag.model.encoder import Encoder, load_tokenizer
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from srrag.algo.communities import EvidenceGraph
-from srrag.graph.partition import read_rows
+from srrag.graph.entities import read_rows
 
 DOCUMENT = "Document"
 """Type of the nodes for documents; their names are ids."""

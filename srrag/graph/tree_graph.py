@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from srrag.core.schema import non_null
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
+from srrag.graph.entities import read_rows
 from srrag.graph.facts import LOCAL_TYPES, normalise
 from srrag.graph.nodes import in_order, numbered, owners, rows_of_ends
-from srrag.graph.partition import read_rows
 from srrag.llm.describe import Described
 
 Ints = npt.NDArray[np.int64]

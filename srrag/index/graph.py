@@ -24,9 +24,9 @@ from srrag.algo.graph_scores import RELATION_WEIGHT, segments, triple_lengths
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.core.units import map_tables
 from srrag.graph.communities import read_communities
+from srrag.graph.entities import read_rows
 from srrag.graph.knowledge_tree import read_below, read_topics
 from srrag.graph.name_vectors import FILES, NameVectors, encode_names
-from srrag.graph.partition import read_rows
 from srrag.index.graph_names import Aliases, inverted, spellings
 from srrag.index.graph_walk import (
     DOCUMENT,

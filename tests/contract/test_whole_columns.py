@@ -24,14 +24,13 @@ OF_AN_ANSWER = {
     "core/hits.py": 1, "core/pipeline.py": 1,
     "lab/experiment/controls.py": 1,
     "rerank/fuse_features.py": 1,
-    "serve/graph_walk.py": 1,
+    "serve/graph_view.py": 1,
     "serve/ray/step_worker.py": 1, "serve/remote_steps.py": 2,
 }  # fmt: skip
 OF_A_LOG = {"engine/log/journal.py": 1}
 """Keys of one row group, and the few parts that are merged into one."""
 OF_A_BUCKET = {
-    "graph/entities.py": 3,
-    "graph/partition.py": 8,
+    "graph/entities.py": 11,
 }
 """Facts are merged bucket by bucket, and a table of the graph is revised batch by batch."""
 WHOLE_GRAPH = {

@@ -16,8 +16,7 @@ from srrag.serve.api.openapi import shown
 from srrag.serve.api.question import passing_of
 from srrag.serve.errors import ApiError
 from srrag.serve.feedback import Feedback, Kept, keep_feedback
-from srrag.serve.graph_view import GraphView, Names
-from srrag.serve.graph_walk import MAX_STUDIES, Walk
+from srrag.serve.graph_view import MAX_STUDIES, GraphView, Names, Walk
 from srrag.serve.runs import (
     State,
     StoredRun,

@@ -22,7 +22,7 @@ from srrag.core.ontology import DOCUMENT
 from srrag.core.spec import content_id
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.communities import read_communities
-from srrag.graph.partition import read_rows
+from srrag.graph.entities import read_rows
 from srrag.index.parts import unpack_vectors
 from srrag.model.encoder import Encoder
 from srrag.storage.manifest import read_live

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from srrag.core.schema import EDGES, ENTITIES, TRIPLES
 from srrag.core.step import Place, PreviousVersion
-from srrag.graph import partition
-from srrag.graph.entities import MergeEntities, revised
+from srrag.graph import entities
+from srrag.graph.entities import SIDES, MergeEntities, group_ends, revised, write_rows
 from srrag.graph.facts import ENDS
-from srrag.graph.partition import SIDES, group_ends, write_rows
 from tests.unit.index.tables import REFUSED, row, write
 
 
@@ -352,7 +351,7 @@ def test_a_revised_table_is_that_of_the_documents_left_and_those_that_came(
     gone: set[str],
     came: dict[str, list[int]],
 ) -> None:
-    monkeypatch.setattr(partition, "_GROUP_ROWS", 3)
+    monkeypatch.setattr(entities, "_GROUP_ROWS", 3)
     stay = {d: entities for d, entities in before.items() if d not in gone}
     new = {f"new {d}": entities for d, entities in came.items()}
     former = tmp_path / "former.parquet"

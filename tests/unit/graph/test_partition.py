@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.core.schema import EDGES, ENTITIES, TRIPLES
-from srrag.graph import partition
-from srrag.graph.facts import ENDS, LINKS
-from srrag.graph.partition import (
+from srrag.graph import entities
+from srrag.graph.entities import (
     SIDES,
     group_ends,
     group_links,
@@ -27,6 +26,7 @@ from srrag.graph.partition import (
     ungroup,
     write_rows,
 )
+from srrag.graph.facts import ENDS, LINKS
 from tests.unit.index.tables import REFUSED, hashed, row, write
 
 PLACE = {"doc_id": "d", "unit_id": "u", "char_start": 0, "char_end": 1}
@@ -147,8 +147,8 @@ def test_the_files_are_the_same_for_any_number_of_buckets_workers_and_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket_facts: int, threads: int
 ) -> None:
     rows = rows_of(400, seed=1)
-    monkeypatch.setattr(partition, "_GROUP_ROWS", 32)
-    monkeypatch.setattr(partition, "_SPILL_FACTS", 60)
+    monkeypatch.setattr(entities, "_GROUP_ROWS", 32)
+    monkeypatch.setattr(entities, "_SPILL_FACTS", 60)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     whole = write(rows, TRIPLES, tmp_path / "whole.parquet")
@@ -176,7 +176,7 @@ def test_the_files_are_the_same_for_any_number_of_buckets_workers_and_parts(
 def test_row_groups_have_one_size_and_say_which_ids_they_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition, "_GROUP_ROWS", 4)
+    monkeypatch.setattr(entities, "_GROUP_ROWS", 4)
     keys = sorted(hashed(n) for n in range(10))
     blank = [row(SIDES["entities"].rows, entity_id=key) for key in keys]
     for each in blank:

@@ -13,7 +13,7 @@ import jobs.build
 import jobs.forget
 import jobs.verify
 from srrag.config.compose import configure
-from srrag.graph.partition import read_rows
+from srrag.graph.entities import read_rows
 from srrag.storage.store import Store
 
 LEFT_OUT = ("vectors", "titles", "dense", "tokens", "graph", "communities", "tree", "windows")

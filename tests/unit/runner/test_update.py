@@ -16,9 +16,8 @@ from srrag.core.stage import Plan, Stage
 from srrag.core.step import Build, Function, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.graph.communities import DetectCommunities, read_communities
-from srrag.graph.entities import MergeEntities
+from srrag.graph.entities import MergeEntities, read_rows
 from srrag.graph.name_vectors import EncodeNames
-from srrag.graph.partition import read_rows
 from srrag.runner import relation_builds as module
 from srrag.runner.build import BuildJob
 from srrag.runner.relation_builds import RelationBuilds, manifest_of, version_of
