@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from srrag.model.read_weights import check_positions, read_weights
+from srrag.model.encoder import once
+from srrag.model.read_weights import check_device, check_positions, read_weights
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -74,28 +75,6 @@ class LoadedCrossEncoder:
                 convert_to_numpy=True,
             )
         return np.asarray(found, np.float64).reshape(len(passages))
-
-
-_LOADED: dict[tuple[CrossEncoderModel, str], LoadedCrossEncoder] = {}
-_LOADING = threading.Lock()
-
-
-def load_cross_encoder(
-    model: CrossEncoderModel, device: str = "cpu", threads: int | None = None
-) -> LoadedCrossEncoder:
-    """Return the model in memory, read once per process and device.
-
-    `threads` sets torch's threads for the whole process. Raises ValueError for a model that
-    cannot be read or does not give one number for a pair.
-    """
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    with _LOADING:
-        if (model, device) not in _LOADED:
-            _LOADED[model, device] = LoadedCrossEncoder(model, device)
-        return _LOADED[model, device]
 
 
 def _read(model: CrossEncoderModel, device: str) -> CrossEncoder:
@@ -200,32 +179,33 @@ class LoadedRankLlama:
         return np.asarray(scores, np.float64)
 
 
-_LLAMAS: dict[tuple[RankLlamaModel, str], LoadedRankLlama] = {}
+@once
+def _loaded(
+    model: CrossEncoderModel | RankLlamaModel, device: str
+) -> LoadedCrossEncoder | LoadedRankLlama:
+    kind = LoadedRankLlama if isinstance(model, RankLlamaModel) else LoadedCrossEncoder
+    return kind(model, device)  # type: ignore[arg-type]
 
 
-def load_rankllama(
-    model: RankLlamaModel, device: str = "cpu", threads: int | None = None
-) -> LoadedRankLlama:
+def load_cross_encoder(
+    model: CrossEncoderModel | RankLlamaModel, device: str = "cpu", threads: int | None = None
+) -> LoadedCrossEncoder | LoadedRankLlama:
     """Return the model in memory, read once per process and device.
 
-    Raises ValueError in one line for a model or adapter that cannot be read.
+    `threads` sets torch's threads for the whole process. Raises ValueError in one line for a model
+    or adapter that cannot be read or does not give one number for a pair.
     """
     import torch
 
     if threads is not None:
         torch.set_num_threads(threads)
-    with _LOADING:
-        if (model, device) not in _LLAMAS:
-            _LLAMAS[model, device] = LoadedRankLlama(model, device)
-        return _LLAMAS[model, device]
+    return _loaded(model, device)
 
 
 def _read_llama(model: RankLlamaModel, device: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar
-
-    from srrag.model.read_weights import check_device, check_positions
 
     try:
         from peft import PeftConfig, PeftModel

@@ -20,6 +20,7 @@ from srrag.model.encoder import (
     Tokens,
     load_tokenizer,
     model_path,
+    once,
 )
 
 if TYPE_CHECKING:
@@ -186,8 +187,6 @@ def _set_threads() -> None:
 
 
 _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))
-_LOADED: dict[tuple[Encoder, str], LoadedEncoder] = {}
-_LOADING = threading.Lock()
 _threads: list[int | None] = [None]
 _few_texts = [False]
 
@@ -215,13 +214,10 @@ def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> L
         _threads[0] = threads
         if _has_torch():
             _set_threads()
-    with _LOADING:
-        key = (encoder, device)
-        if key not in _LOADED:
-            _LOADED[key] = _loaded(encoder, device)
-        return _LOADED[key]
+    return _loaded(encoder, device)
 
 
+@once
 def _loaded(encoder: Encoder, device: str) -> LoadedEncoder:
     if encoder.backend != COLBERT:
         return LoadedEncoder(encoder, device)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -123,6 +124,21 @@ def model_path(model: str) -> str:
 
 
 _NOT_JUDGED = -1
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def once(read: Callable[P, T]) -> Callable[P, T]:
+    """Let a model be read once a process and arguments; who asks meanwhile waits for it."""
+    lock, kept = threading.Lock(), cache(read)
+
+    def waiting(*args: P.args, **options: P.kwargs) -> T:
+        with lock:
+            return kept(*args, **options)  # type: ignore[arg-type]
+
+    return waiting
 
 
 @dataclass(frozen=True, slots=True)

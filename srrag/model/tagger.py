@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -21,7 +20,7 @@ from torch.nn import functional as F
 from srrag.algo.token_f1 import CLASSES
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.model.embed import budgeted
-from srrag.model.encoder import BACKENDS
+from srrag.model.encoder import BACKENDS, once
 from srrag.model.network import is_plain_bert, pack, run_any
 from srrag.model.read_weights import load_transformer
 from srrag.storage.atomic_write import read_json
@@ -275,14 +274,7 @@ def module_logits(model: Any) -> Logits:
     return lambda ids: run_any(model, ids, "logits")
 
 
-_LOADED: dict[tuple[str, str, str | None], LoadedTagger] = {}
-_LOADING = threading.Lock()
-
-
+@once
 def load_tagger(folder: Path, backend: str, revision: str | None = None) -> LoadedTagger:
     """Return the tagger of a folder, read once per process."""
-    with _LOADING:
-        key = (str(folder), backend, revision)
-        if key not in _LOADED:
-            _LOADED[key] = LoadedTagger(folder, backend, revision)
-        return _LOADED[key]
+    return LoadedTagger(folder, backend, revision)

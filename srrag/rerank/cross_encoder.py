@@ -16,7 +16,7 @@ from srrag.core.hits import Offsets
 from srrag.core.provenance import Fitted
 from srrag.core.step import Place
 from srrag.core.units import Units, open_units
-from srrag.model.cross_encoder import CrossEncoderModel, RankLlamaModel
+from srrag.model.cross_encoder import CrossEncoderModel, RankLlamaModel, load_cross_encoder
 from srrag.model.filter import FACTS, load_filter, read_facts
 from srrag.rerank.reranker import Reranker, Score
 from srrag.storage.manifest import sealed_revision
@@ -77,18 +77,12 @@ class RerankCrossEncoder(Reranker):
 
     def text_scorer(self, at: Place) -> Callable[[str, Sequence[str]], npt.NDArray[np.float64]]:
         """Load the model; the function scores texts for a question."""
-        if isinstance(self.cross_encoder, RankLlamaModel):
-            from srrag.model.cross_encoder import load_rankllama
-
-            return load_rankllama(self.cross_encoder, at.device, at.threads).logits
         if folder := self.filter_folder:
             loaded = load_filter(folder, at.device)
             own, told = loaded.facts.base.max_tokens, self.cross_encoder.max_tokens
             if told != own:
                 raise ValueError(f"max_tokens is {told}, but the filter of {folder} reads {own}")
             return loaded.logits
-        from srrag.model.cross_encoder import load_cross_encoder
-
         return load_cross_encoder(self.cross_encoder, at.device, at.threads).logits
 
     def passages(self, units: Units, ids: pa.Array) -> list[str]:
