@@ -53,16 +53,6 @@ class Heartbeat:
                 continue
 
 
-def check_free(what: str, holder: ProcessIdentity, age_s: float, stale_s: float) -> None:
-    """Raise ValueError that names the holder, unless its process or its heartbeat has ended.
-
-    `age_s` is the age of the last heartbeat; from `stale_s` on, a holder on another machine counts
-    as ended.
-    """
-    if not holder.is_gone() and age_s < stale_s:
-        raise ValueError(f"{what} is being written by {holder.told(age_s)}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProcessIdentity:
     """A process on a machine. `machine` distinguishes containers and hosts of the same name."""
@@ -72,7 +62,6 @@ class ProcessIdentity:
     pid: int
     started: str
     since: str
-    released: bool = False
 
     @classmethod
     def this(cls) -> ProcessIdentity:
@@ -87,16 +76,18 @@ class ProcessIdentity:
 
     def is_gone(self) -> bool:
         """Whether the process has certainly ended; False for a live lock of another machine."""
-        if self.released:
-            return True
         return self.machine == _machine() and _started(self.pid) != self.started
 
-    def told(self, age_s: float) -> str:
-        """Describe the holder for people: process, host, start, and age of the last heartbeat."""
-        return (
-            f"process {self.pid} on {self.host} since {self.since} "
-            f"(last sign of life {max(age_s, 0):.0f} s ago)"
-        )
+    def check_ended(self, what: str, age_s: float) -> None:
+        """Raise ValueError that names the holder of `what`, unless it has ended.
+
+        `age_s` is the age of its last heartbeat; from STALE_S on, one on another machine counts as
+        ended.
+        """
+        if not self.is_gone() and age_s < STALE_S:
+            holder = f"process {self.pid} on {self.host} since {self.since}"
+            seen = f"last sign of life {max(age_s, 0):.0f} s ago"
+            raise ValueError(f"{what} is being written by {holder} ({seen})")
 
 
 HOLDER = pydantic.TypeAdapter(ProcessIdentity)
@@ -202,7 +193,7 @@ class _StoreLock:
         found = self._read()
         if found and not found[0].is_gone():
             age_s = self._now() - mirror.fetch(self.path).stat().st_mtime
-            check_free(f"root={mirror.shown(self.root)}", found[0], age_s, STALE_S)
+            found[0].check_ended(f"root={mirror.shown(self.root)}", age_s)
         self._write()
         beats: Heartbeat | None = None
         try:

@@ -21,7 +21,7 @@ from srrag.storage.manifest import (
     stamps,
 )
 from srrag.storage.store import Store
-from srrag.storage.writer_lock import Heartbeat, ProcessIdentity, check_free
+from srrag.storage.writer_lock import STALE_S, Heartbeat, ProcessIdentity
 
 
 def written(root: Path) -> tuple[Store, Path]:
@@ -211,6 +211,5 @@ def test_a_lost_lease_is_not_renewed() -> None:
 
 def test_a_live_holder_is_named() -> None:
     with pytest.raises(ValueError, match=r"^root=R is being written by process \d+ on far"):
-        check_free("root=R", ELSEWHERE, age_s=5, stale_s=60)
-    check_free("root=R", ELSEWHERE, age_s=60, stale_s=60)
-    check_free("root=R", replace(ELSEWHERE, released=True), age_s=5, stale_s=60)
+        ELSEWHERE.check_ended("root=R", age_s=5)
+    ELSEWHERE.check_ended("root=R", age_s=STALE_S)
