@@ -102,9 +102,7 @@ class DecomposeQuestion(RowStep):
     max_tokens: int = most_tokens(Decomposition)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
-    writes: ClassVar[pa.Schema] = relation(
-        ("node_types", pa.list_(pa.string())), ("subquestions", SUBQUESTIONS)
-    )
+    writes: ClassVar[pa.Schema] = relation("node_types:strings", ("subquestions", SUBQUESTIONS))
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "decompose"
     file: ClassVar[PromptFile] = PROMPT

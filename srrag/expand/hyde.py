@@ -62,7 +62,7 @@ class WriteHyde(RowStep):
     max_tokens: int = most_tokens(HydePassages)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "anchors")
-    writes: ClassVar[pa.Schema] = relation(("hyde_passages", pa.list_(pa.string())))
+    writes: ClassVar[pa.Schema] = relation("hyde_passages:strings")
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "hyde"
     file: ClassVar[PromptFile] = PROMPT

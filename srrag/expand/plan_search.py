@@ -76,11 +76,9 @@ class PlanSearch(RowStep):
 
     reads: ClassVar[tuple[str, ...]] = ("text",)
     writes: ClassVar[pa.Schema] = relation(
-        ("anchors", ANCHORS),
-        ("node_types", pa.list_(pa.string())),
-        ("subquestions", SUBQUESTIONS),
-        ("hyde_passages", pa.list_(pa.string())),
-    )
+        ("anchors", ANCHORS), "node_types:strings", ("subquestions", SUBQUESTIONS),
+        "hyde_passages:strings",
+    )  # fmt: skip
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "plan"
     file: ClassVar[PromptFile] = PROMPT

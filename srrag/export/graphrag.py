@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from srrag.core.schema import columns, rows_of
 from srrag.export.graph import GRADES, Graph, Ints, Texts, unique_titles
 from srrag.graph.entities import read_rows
 from srrag.model.encoder import Encoder, load_tokenizer
@@ -73,38 +74,24 @@ def joined(pieces: Sequence[tuple[Ints, Ints]]) -> GroupedPairs:
     return distinct(np.concatenate(groups), np.concatenate(items))
 
 
-_STRING, _LONG, _STRINGS = pa.string(), pa.int64(), pa.list_(pa.string())
-_HEAD = [("id", _STRING), ("human_readable_id", _LONG)]
-
+_HEAD = "id human_readable_id:long"
 ENTITIES = pa.schema(
-    [*_HEAD, ("title", _STRING), ("type", _STRING), ("description", _STRING),
-     ("text_unit_ids", _STRINGS), ("frequency", _LONG), ("degree", _LONG)]
-)  # fmt: skip
-RELATIONSHIPS = pa.schema(
-    [*_HEAD, ("source", _STRING), ("target", _STRING), ("description", _STRING),
-     ("weight", pa.float64()), ("combined_degree", _LONG), ("text_unit_ids", _STRINGS)]
-)  # fmt: skip
-_PLACE = [*_HEAD, ("community", _LONG), ("level", _LONG), ("parent", _LONG),
-          ("children", pa.list_(_LONG)), ("title", _STRING)]  # fmt: skip
-_EXTENT = [("period", _STRING), ("size", _LONG)]
-COMMUNITIES = pa.schema(
-    [*_PLACE, ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS),
-     ("text_unit_ids", _STRINGS), *_EXTENT]
-)  # fmt: skip
-_FINDING = pa.struct([("summary", _STRING), ("explanation", _STRING)])
-REPORTS = pa.schema(
-    [*_PLACE, ("summary", _STRING), ("full_content", _STRING), ("rank", pa.float64()),
-     ("rating_explanation", _STRING), ("findings", pa.list_(_FINDING)),
-     ("full_content_json", _STRING), *_EXTENT]
-)  # fmt: skip
+    columns(_HEAD, "title type description text_unit_ids:strings frequency:long degree:long")
+)
+_LINK = "source target description weight:double combined_degree:long text_unit_ids:strings"
+RELATIONSHIPS = pa.schema(columns(_HEAD, _LINK))
+_CHILDREN = ("children", pa.list_(pa.int64()))
+_PLACE = columns(_HEAD, "community:long level:long parent:long", _CHILDREN, "title")
+_EXTENT = "period size:long"
+_MEMBERS = "entity_ids:strings relationship_ids:strings"
+COMMUNITIES = pa.schema(columns(*_PLACE, _MEMBERS, "text_unit_ids:strings", _EXTENT))
+_FINDINGS = ("findings", rows_of("summary explanation"))
+_RATING = "summary full_content rank:double rating_explanation"
+REPORTS = pa.schema(columns(*_PLACE, _RATING, _FINDINGS, "full_content_json", _EXTENT))
 TEXT_UNITS = pa.schema(
-    [*_HEAD, ("text", _STRING), ("n_tokens", _LONG), ("document_id", _STRING),
-     ("entity_ids", _STRINGS), ("relationship_ids", _STRINGS), ("covariate_ids", _STRINGS)]
-)  # fmt: skip
-DOCUMENTS = pa.schema(
-    [*_HEAD, ("title", _STRING), ("text", _STRING), ("text_unit_ids", _STRINGS),
-     ("creation_date", _STRING), ("raw_data", _STRING)]
-)  # fmt: skip
+    columns(_HEAD, "text n_tokens:long document_id", _MEMBERS, "covariate_ids:strings")
+)
+DOCUMENTS = pa.schema(columns(_HEAD, "title text text_unit_ids:strings creation_date raw_data"))
 
 _RATED = "From 0 to 10: its entities against those of the largest community; nobody judged it."
 
@@ -228,7 +215,7 @@ def _edges(graph: Graph, links: _Links) -> Iterator[dict[str, Any]]:
 def _lists_at(pairs: GroupedPairs, rows: Ints, names: pa.Array) -> pa.Array:
     """The lists of these rows, which are in rising order."""
     if not len(rows):
-        return pa.array([], _STRINGS)
+        return pa.array([], pa.list_(pa.string()))
     first = int(rows[0])
     lists = pairs.lists(first, int(rows[-1]) + 1, names)
     return lists.take(pa.array(rows - first))
@@ -255,12 +242,12 @@ def _communities(graph: Graph, links: _Links) -> dict[str, Any]:
         "community": pa.array(numbers),
         "level": pa.array(np.zeros(size, np.int64)),
         "parent": pa.array(np.full(size, -1)),
-        "children": pa.array([[]] * size, pa.list_(_LONG)),
+        "children": pa.array([[]] * size, REPORTS.field("children").type),
         "title": graph.topics.names.take(pa.array(numbers)),
         "entity_ids": entity_ids,
         "relationship_ids": edge_ids,
         "text_unit_ids": unit_ids,
-        "period": pa.nulls(size, _STRING),
+        "period": pa.nulls(size, pa.string()),
         "size": pc.list_value_length(entity_ids),
     }
 
@@ -284,10 +271,10 @@ def _reports(graph: Graph, communities: dict[str, Any]) -> dict[str, Any]:
         "summary": summary,
         "full_content": pc.binary_join_element_wise("# ", titles, "\n\n", summary, ""),
         "rank": rank,
-        "rating_explanation": pa.array([_RATED] * len(stated), _STRING),
-        "findings": pa.array([[]] * len(stated), pa.list_(_FINDING)),
+        "rating_explanation": pa.array([_RATED] * len(stated), pa.string()),
+        "findings": pa.array([[]] * len(stated), REPORTS.field("findings").type),
         "full_content_json": pa.array(
-            [json.dumps(each, ensure_ascii=False) for each in stated], _STRING
+            [json.dumps(each, ensure_ascii=False) for each in stated], pa.string()
         ),
     }
 
@@ -305,7 +292,7 @@ def _text_units(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str,
             "document_id": table["doc_id"],
             "entity_ids": entities.lists(start, stop, graph.ids),
             "relationship_ids": edges.lists(start, stop, links.edge_ids),
-            "covariate_ids": pa.array([[]] * table.num_rows, _STRINGS),
+            "covariate_ids": pa.array([[]] * table.num_rows, pa.list_(pa.string())),
         }
         start = stop
 
@@ -328,8 +315,10 @@ def _documents(graph: Graph, links: _Links, texts: Texts) -> Iterator[dict[str, 
             "title": table["title"],
             "text": table["text"],
             "text_unit_ids": lists.take(pa.array(place)),
-            "creation_date": pa.nulls(table.num_rows, _STRING),
-            "raw_data": pa.array([json.dumps(row, ensure_ascii=False) for row in facts], _STRING),
+            "creation_date": pa.nulls(table.num_rows, pa.string()),
+            "raw_data": pa.array(
+                [json.dumps(row, ensure_ascii=False) for row in facts], pa.string()
+            ),
         }
 
 

@@ -113,7 +113,7 @@ _GROUP_ROWS = 1 << 16
 _ID_DIGITS = 4
 _ID_BITS = 16
 
-SOURCES = non_null(("part", pa.string()), ("doc_id", pa.string()), ("facts", pa.int64()))
+SOURCES = non_null("part doc_id facts:long")
 
 
 @dataclass(frozen=True)

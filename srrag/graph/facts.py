@@ -16,38 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.ontology import DOCUMENT
+from srrag.core.schema import columns
 from srrag.core.spec import content_id
 from srrag.reading.concepts import GENERAL
 
-_PLACE = [
-    pa.field("unit_id", pa.string()),
-    pa.field("doc_id", pa.string()),
-    pa.field("char_start", pa.int32()),
-    pa.field("char_end", pa.int32()),
-]
+_PLACE = columns("unit_id doc_id char_start:int char_end:int")
 LOCAL_TYPES = ("Arm", "Timepoint")
 """Types whose entities belong to their document: "week 12" of two trials is not one thing."""
 _WORD = re.compile(r"\w+")
 KINDS = ("relation", "attribute", "entity")
-ENDS = pa.schema(
-    [
-        pa.field("entity_id", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("type", pa.string()),
-        *_PLACE,
-    ]
-)
-LINKS = pa.schema(
-    [
-        pa.field("edge_id", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("head_id", pa.string()),
-        pa.field("relation", pa.string()),
-        pa.field("tail_id", pa.string()),
-        pa.field("confidence", pa.float32()),
-        *_PLACE,
-    ]
-)
+ENDS = pa.schema(columns("entity_id name type", *_PLACE))
+LINKS = pa.schema(columns("edge_id kind head_id relation tail_id confidence:float", *_PLACE))
 FACT_COLUMNS = (
     "kind", "head", "head_type", "relation", "tail", "tail_type", "confidence",
     *(field.name for field in _PLACE),

@@ -242,10 +242,8 @@ def _numbers(column: Any) -> Ints:
     return np.asarray(column).astype(np.int64)
 
 
-TOPIC_SCHEMA = non_null(*((name, pa.string()) for name in ("ref_id", "name", "text")))
-NODE_SCHEMA = non_null(
-    *((name, pa.string()) for name in ("kind", "parent_id", "ref_id", "name", "community_id"))
-)
+TOPIC_SCHEMA = non_null("ref_id name text")
+NODE_SCHEMA = non_null("kind parent_id ref_id name community_id")
 _MAX_HOPS = 4
 
 

@@ -107,7 +107,7 @@ class JudgeAnswerable(Step):
     """
 
     version: ClassVar[int] = 6
-    writes: ClassVar[pa.Schema] = non_null(("answerable", pa.float32()), ("gate", ANSWERABLE))
+    writes: ClassVar[pa.Schema] = non_null("answerable:float", ("gate", ANSWERABLE))
 
     model: str = ""
     threshold: float | None = None

@@ -78,7 +78,7 @@ class FindSnippets(RowStep):
     version: ClassVar[int] = 10
 
     reads: ClassVar[tuple[str, ...]] = ("text", "evidence")
-    writes: ClassVar[pa.Schema] = relation(("snippets", SNIPPETS), ("lost_snippets", pa.int32()))
+    writes: ClassVar[pa.Schema] = relation(("snippets", SNIPPETS), "lost_snippets:int")
     slot: ClassVar[str] = "snippets"
     file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True

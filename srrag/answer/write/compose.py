@@ -161,9 +161,7 @@ class ComposeAnswer(RowStep):
 
     version: ClassVar[int] = 22
 
-    writes: ClassVar[pa.Schema] = relation(
-        *ANSWER, ("invalid_citations", pa.int32()), ("dropped_sentences", pa.int32())
-    )
+    writes: ClassVar[pa.Schema] = relation(*ANSWER, "invalid_citations:int dropped_sentences:int")
     slot: ClassVar[str] = "answer"
     file: ClassVar[PromptFile] = PROMPT
 

@@ -56,10 +56,7 @@ class ReadAndAnswer(RowStep):
     """
 
     writes: ClassVar[pa.Schema] = relation(
-        *ANSWER,
-        ("invalid_citations", pa.int32()),
-        ("dropped_sentences", pa.int32()),
-        ("searches", pa.list_(pa.string())),
+        *ANSWER, "invalid_citations:int dropped_sentences:int searches:strings"
     )
     reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
     slot: ClassVar[str] = "read"

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from srrag.answer.write.choose import ChooseOption
 from srrag.answer.write.cited import choice_of
-from srrag.answer.write.compose import ComposeAnswer
 from srrag.answer.write.papers_answer import MAX_OPTIONS
 from srrag.core.rows import Row, RowStep
-from srrag.core.schema import EVIDENCE, HITS, NO_CHOICE, sentence_row
+from srrag.core.schema import NO_CHOICE, sentence_row
 from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 
@@ -70,13 +70,7 @@ class AnswerUnaided(RowStep):
     max_tokens: int = most_tokens(UnaidedAnswer)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "options")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("hits", HITS),
-            pa.field("evidence", EVIDENCE, nullable=False),
-            *ComposeAnswer.writes,
-        ]
-    )
+    writes: ClassVar[pa.Schema] = ChooseOption(evidence="").writes
     slot: ClassVar[str] = "answer"
     file: ClassVar[PromptFile] = PROMPT
 
