@@ -169,7 +169,7 @@ def _about(kind: type[Any], item: Row, column: Sequence[Row] | None) -> tuple[An
     return tuple(made(kind, each) for each in own)
 
 
-def made(kind: type[Record], row: Mapping[str, Any], **more: Any) -> Record:
+def made(kind: type[Record], row: Mapping[str, Any], /, **more: Any) -> Record:
     """Make a record of what a row has of its fields, lists as tuples, and of `more`."""
     values = {item.name: row[item.name] for item in fields(kind) if item.name in row} | more  # type: ignore[arg-type]
     return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})

@@ -174,19 +174,23 @@ class AnswerRecord:
     def of(
         cls,
         row: Mapping[str, Any],
+        /,
         *,
         units: Units | None = None,
         explained: bool = False,
         terms: Mapping[str, Any] | None = None,
+        **known: Any,
     ) -> Self:
         """Make the answer of an answered or rejected row; columns that it lacks say nothing.
 
         `units` tell the source of each document and of its grade. `explained` adds what was made of
-        the question and why each piece of evidence is there, with the `terms` of BETR.
+        the question and why each piece of evidence is there, with the `terms` of BETR. `known` are
+        fields that no row holds, such as who answered.
         """
         if reject := row.get("reject"):
             error = f"{reject['stage']}: {reject['detail']}"
-            return cls(question=row["text"], error=error, id=row.get("query_id", ""))
+            named = {"id": row.get("query_id", ""), **known}
+            return cls(question=row["text"], error=error, **named)
         numbers = {item["evidence_id"]: n for n, item in enumerate(row["evidence"], start=1)}
         sentences = tuple(_sentence(each, numbers) for each in row["sentences"])
         evidence = evidence_of(row, numbers, units)
@@ -205,7 +209,8 @@ class AnswerRecord:
             notes=_notes(row, sentences, evidence, left_out, lost),
             support=_support(row, numbers),
             trace=step_times(row.get("trace") or ()),
-            id=row.get("query_id", ""), **(_provenance(row, terms) if explained else {}),
+            **{"id": row.get("query_id", ""), **known},
+            **(_provenance(row, terms) if explained else {}),
         )  # fmt: skip
 
     @property

@@ -184,11 +184,10 @@ class Root:
             with tallied() as usage:
                 table = opened.answer(question_table(rows[start : start + BATCH]))
             for number, row in enumerate(table.to_pylist()):
-                made = CitedReply.of(row, units=opened.units)
-                yield replace(
-                    made, row=table.slice(number, 1), pipeline=opened.name, version=opened.version,
-                    off=tuple(opened.pipeline.left_out), usage=usage.as_dict(),
-                    batch_rows=table.num_rows,
+                yield CitedReply.of(
+                    row, units=opened.units, row=table.slice(number, 1), pipeline=opened.name,
+                    version=opened.version, off=tuple(opened.pipeline.left_out),
+                    usage=usage.as_dict(), batch_rows=table.num_rows,
                 )  # fmt: skip
 
     def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:

@@ -62,16 +62,14 @@ def ask_aloud(
         listening(draft, *STREAMED),
     ):
         row = pipeline.open(replace(at, clients=engines.clients))(asked).to_pylist()[0]
-    made = AnswerRecord.of(
+    answer = AnswerRecord.of(
         naming(row), units=open_units(at), explained=trace,
         terms=terms_of(pipeline) if trace else None,
-    )  # fmt: skip
-    if made.error:
-        raise RuntimeError(made.error)
-    answer = replace(
-        made, pipeline=name, version=build_version(bound.store, bound.build),
+        pipeline=name, version=build_version(bound.store, bound.build),
         off=tuple(pipeline.left_out), usage=usage.as_dict(),
     )  # fmt: skip
+    if answer.error:
+        raise RuntimeError(answer.error)
     draft.finish(answer.answer)
     say(readable(answer))
     if trace:

@@ -225,10 +225,8 @@ def answer(
 
     `explained` adds the reasons, `clinical` what a clinician reads first.
     """
-    made = replace(
-        AnswerRecord.of(
-            found.row, units=found.units, explained=explained or clinical, terms=found.terms
-        ),
+    made = AnswerRecord.of(
+        found.row, units=found.units, explained=explained or clinical, terms=found.terms,
         usage=found.usage.as_dict(), batch_rows=found.batch_rows, version=found.version, **known,
     )  # fmt: skip
     if clinical:
