@@ -273,6 +273,11 @@ class OpenedLLMStep:
         return self.step.baseline(batch, prompts) if prompts else []
 
 
+Inputs = Mapping[str, Sequence[Path]]
+"""The parts of each input stage of a build, in order; of another build its one folder."""
+Figures = dict[str, float | int | str]
+
+
 @dataclass(frozen=True)
 class PreviousVersion:
     """The previous version of a build: its folder, and the input parts that both versions share."""
@@ -294,14 +299,10 @@ class Build(abc.ABC):
     """Whether an update continues the previous version, which is then one of its inputs."""
 
     @abc.abstractmethod
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
+    def build(self, inputs: Inputs, out: Path, at: Place) -> Figures:
         """Read the parts of the input stages, in order, write into `out` and return figures."""
 
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
+    def update(self, inputs: Inputs, out: Path, at: Place, former: PreviousVersion) -> Figures:
         """Write what `build` writes from the previous version and the parts that changed.
 
         They give the same answers as the files of `build`, unless the build `remembers`.
@@ -317,26 +318,18 @@ class Build(abc.ABC):
 class IncrementalBuild(Build):
     """A build that writes its files in one way, with or without a previous version of them."""
 
-    def build(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place
-    ) -> dict[str, float | int | str]:
+    def build(self, inputs: Inputs, out: Path, at: Place) -> Figures:
         """Write all from nothing."""
         return self.write(inputs, out, at, None)
 
-    def update(
-        self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place, former: PreviousVersion
-    ) -> dict[str, float | int | str]:
+    def update(self, inputs: Inputs, out: Path, at: Place, former: PreviousVersion) -> Figures:
         """Take what stands from the previous version, and write the rest."""
         return self.write(inputs, out, at, former)
 
     @abc.abstractmethod
     def write(
-        self,
-        inputs: Mapping[str, Sequence[Path]],
-        out: Path,
-        at: Place,
-        former: PreviousVersion | None,
-    ) -> dict[str, float | int | str]:
+        self, inputs: Inputs, out: Path, at: Place, former: PreviousVersion | None
+    ) -> Figures:
         """Write the files of `build`, with what still stands in the former version, if any."""
 
 
