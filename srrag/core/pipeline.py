@@ -342,7 +342,8 @@ def _apply(
         reason = {"stage": name, "reason": type(error).__name__, "detail": one_line(error)}
         place = table.column_names.index("reject")
         reject = pa.field("reject", REJECT), pa.array([reason], REJECT)
-        return _without_rows(columns, table), [table.slice(row, 1).set_column(place, *reject)]
+        none = pa.schema([*table.schema, *columns]).empty_table()
+        return none, [table.slice(row, 1).set_column(place, *reject)]
 
     results = isolated(run, 0, table.num_rows, fault)
     if len(results) == 1:
@@ -351,13 +352,6 @@ def _apply(
         pa.concat_tables([out for out, _ in results]),
         [row for _, rows in results for row in rows],
     )
-
-
-def _without_rows(columns: Sequence[pa.Field], table: pa.Table) -> pa.Table:
-    empty = table.slice(0, 0)
-    for item in columns:
-        empty = empty.append_column(item, pa.array([], item.type))
-    return empty
 
 
 def build_version(store: Store, build: str) -> str:

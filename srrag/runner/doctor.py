@@ -42,7 +42,7 @@ def probes(
     """
     return {
         "python": platform.python_version,
-        "packages": _packages,
+        "packages": lambda: ", ".join(f"{k} {v}" for k, v in installed(PACKAGES).items()),
         "model": model,
         "device": lambda: _device(device, on_cluster),
         "faiss": lambda: _faiss(device, on_cluster),
@@ -87,10 +87,6 @@ def build(store: Store, name: str) -> dict[str, Any]:
         return {}
     told = {key: value for key, value in summarise(store, name).items() if key != "root"}
     return {**told, "versions": store.read_pointer(name)["versions"]}
-
-
-def _packages() -> str:
-    return ", ".join(f"{name} {version}" for name, version in installed(PACKAGES).items())
 
 
 def _device(device: str, on_cluster: bool) -> str:

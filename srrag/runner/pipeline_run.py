@@ -94,7 +94,7 @@ class SegmentPlan(Plan):
         resources: Resourcing,
     ) -> None:
         """Cut the pipelines; `contents` maps each stage of the build to its identity."""
-        source = fingerprint(_columns(QUESTIONS), str(TRACE))
+        source = fingerprint(QUESTIONS.to_string(show_schema_metadata=False), str(TRACE))
         hashes = _Hashes(contents)
         chains = [hashes.along(pipeline, source) for pipeline in pipelines]
         ends = _ends(pipelines, chains)
@@ -171,10 +171,6 @@ def _ends(pipelines: Sequence[Pipeline], chains: Sequence[Sequence[str]]) -> set
 def _kind(segment: PipelineSlice, ranks: bool) -> str:
     """Return "ranking" for encoders and rerankers, "answers" for steps that wait for an engine."""
     return "ranking" if ranks and not isinstance(segment.steps[-1], LLMStep) else "answers"
-
-
-def _columns(schema: Any) -> str:
-    return str(schema.to_string(show_schema_metadata=False))
 
 
 PART_QUESTIONS = 64

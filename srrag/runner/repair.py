@@ -151,15 +151,12 @@ class Repair:
                     commit_json(path, wanted, sealed=True)
                     self._say(f"{mirror.shown(path)} {problem}: written again")
             elif path.exists() and (problem := _broken(folder)):
-                if (others := named.get(folder, set()) - {self.name}) and not self._mine(folder):
+                mine = any(each.name == folder.parent.name for each in self.plan.builds)
+                if (others := named.get(folder, set()) - {self.name}) and not mine:
                     self._say(f"{problem}: build={min(others)} mends it, with repair=true")
                 else:
                     discard(folder)
                     self._say(f"{problem}: removed, to be built again where it is needed")
-
-    def _mine(self, folder: Path) -> bool:
-        """Whether a folder belongs to a build of this plan."""
-        return any(stage.name == folder.parent.name for stage in self.plan.builds)
 
     def _named(self) -> dict[Path, set[str]]:
         """Return the folders that pointers name, each with the names of those pointers."""

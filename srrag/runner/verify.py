@@ -61,7 +61,9 @@ def unexplained(store: Store) -> Iterator[Path]:
     for beside in sorted(store.root.iterdir()):
         if beside.name not in _OTHERS:
             files = [beside] if beside.is_file() else _files(beside)
-            yield from (each for each in files if not _is_known(each, store.root))
+            for each in files:
+                if not _KNOWN.fullmatch(each.relative_to(store.root).as_posix()):
+                    yield each
 
 
 def asked_parts(root: Path) -> Iterator[Path]:
@@ -89,10 +91,6 @@ def build_files(folder: Path) -> set[str]:
     """Return the files in the manifest of a build; empty if the folder holds no build."""
     files = read_object(folder / "manifest.json").get("files")
     return set(files) if isinstance(files, dict) else set()
-
-
-def _is_known(path: Path, root: Path) -> bool:
-    return _KNOWN.fullmatch(path.relative_to(root).as_posix()) is not None
 
 
 def _strays(folder: Path) -> Iterator[Path]:

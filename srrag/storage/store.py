@@ -13,6 +13,7 @@ atomically, so a killed process leaves either a whole part or none. For a root o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,6 +40,7 @@ from srrag.storage.atomic_write import (
 from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_files, remember
 
 LAYOUT = 1
+_RECEIPT = re.compile(r"part-(.*)\.json")
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -158,14 +160,9 @@ class Store:
     def parts(self, stage: str, fingerprint: str) -> set[str]:
         """The names of the valid parts; also downloads their receipts."""
         folder = self.stage_dir(stage, fingerprint)
-        names = mirror.pull(folder, _is_receipt, recursive=False)
-        return {
-            name[5:-8]
-            for name in names
-            if name.startswith("part-")
-            and name.endswith(".parquet")
-            and f"{name[:-8]}.json" in names
-        }
+        names = mirror.pull(folder, lambda name: bool(_RECEIPT.fullmatch(name)), recursive=False)
+        receipts = {found[1] for name in names if (found := _RECEIPT.fullmatch(name))}
+        return {part for part in receipts if f"part-{part}.parquet" in names}
 
     def has_part(self, stage: str, fingerprint: str, part: str) -> bool:
         """Whether a part and its receipt exist."""
@@ -354,10 +351,6 @@ def _parsed(here: Path, path: Path) -> Any:
         return parse_json(here.read_bytes(), path)
     except ValueError as error:
         raise DamagedError(f"{error}; {CURE}") from error
-
-
-def _is_receipt(name: str) -> bool:
-    return name.startswith("part-") and name.endswith(".json")
 
 
 _FOLDERS = ("stages", "builds", "jobs")

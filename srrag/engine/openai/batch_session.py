@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import time
+import uuid
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srrag.engine.base import Call, Reply
 from srrag.engine.openai import protocol
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from srrag.engine.openai.engine import HttpEngine
-import os
-import time
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
 
 URL = "/v1/chat/completions"
 MAX_ROWS, MAX_BYTES = 50_000, 190_000_000
