@@ -345,8 +345,14 @@ def paper_line(paper: Paper) -> str:
     status = f" {paper.status.upper()}" if paper.status else ""
     year = f", {paper.year}" if paper.year else ""
     source = f"PMID {paper.pmid}" if paper.pmid else paper.source_id
-    grade = f"grade {paper.grade or '–'}"
-    return f"{numbers}{status} {grade}  {paper.title} ({source}{year})"
+    grade = f"grade {paper.grade}, {paper.study}" if paper.grade else "grade –"
+    return f"{numbers}{status} {grade}: {paper.title} ({source}{year})"
+
+
+def written_by(model: str) -> str:
+    """Who wrote an answer, for a reader who does not know how engines are named."""
+    name = model.partition(": ")[2]
+    return f"Written by the language model {name}." if name else f"Written by {model}."
 
 
 def beside(answer: AnswerRecord, width: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from srrag.answer.record import AnswerRecord, beside, remarks
+from srrag.answer.record import AnswerRecord, beside, remarks, written_by
 from srrag.core.html import templates
 from srrag.retrieve.passages import FoundPassage
 
@@ -50,13 +50,14 @@ class CitedReply(AnswerRecord, Tabled):
         """The answer as text, its remarks and its papers; a star marks what is cited."""
         lines = [textwrap.fill(self.question, WIDTH), ""]
         lines += [textwrap.fill(each, WIDTH) for each in self.answer.split("\n")]
-        by = f"Written by: {self.model}." if self.model else ""
+        by = written_by(self.model) if self.model else ""
         return "\n".join([*lines, "", beside(self, WIDTH), by]).rstrip()
 
     def _repr_html_(self) -> str:
         """The answer as HTML, with grades and quotes, for a notebook."""
         return self._html(
-            "reply.html", reply=self, remarks=remarks(self), cited={e.number for e in self.cited},
+            "reply.html", reply=self, remarks=remarks(self), by=written_by(self.model),
+            cited={e.number for e in self.cited},
             status={number: paper.status for paper in self.papers for number in paper.numbers},
         )  # fmt: skip
 

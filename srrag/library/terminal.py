@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from srrag.answer.provenance import tree
-from srrag.answer.record import AnswerRecord, beside
+from srrag.answer.record import AnswerRecord, beside, written_by
 from srrag.answer.write.cited import STREAMED, AnswerStream, checked_in
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import build_version
@@ -105,6 +105,6 @@ def headed(question: str) -> str:
 
 def readable(answer: AnswerRecord) -> str:
     """Format what follows an answer in a terminal: its remarks, findings and papers."""
-    by = f"* cited. Written by: {answer.model}. Not medical advice."
+    by = f"* cited. {written_by(answer.model)} Not medical advice."
     off = f"Off with engine=rules: {', '.join(answer.off)}.\n"
     return "\n".join(["\n", beside(answer, _WIDTH), "", by, "", *([off] if answer.off else [])])

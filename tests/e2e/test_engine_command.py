@@ -193,7 +193,7 @@ def test_questions_are_answered_with_citations_and_their_cost(
     assert first["sentences"][0]["text"].rstrip(".") in shown_text
     assert (first["usage"]["calls"], first["usage"]["cached"]) == (2, 0), "read and check"
     assert first["usage"]["tokens_in"] > first["usage"]["tokens_out"] > 0
-    assert "Written by: http: toy" in shown
+    assert "Written by the language model toy." in shown
     called = sends(ground.url)
     again, _ = srrag(*asked)
     assert (again["usage"]["calls"], again["usage"]["cached"], sends(ground.url)) == (0, 2, called)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from srrag.answer.record import AnswerRecord, paper_line, remarks
+from srrag.answer.record import AnswerRecord, paper_line, remarks, written_by
 from srrag.llm.completion import Usage
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, KEEP_ALIVE, PendingQuestion, pipeline_of
@@ -154,7 +154,7 @@ def sources(reply: AnswerRecord) -> str:
     return (
         said
         + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
-        + f"\n\nWritten by: {reply.model}. Not medical advice."
+        + f"\n\n{written_by(reply.model)} Not medical advice."
     )
 
 

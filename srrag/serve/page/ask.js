@@ -164,7 +164,7 @@ export function show(reply) {
 function writer(reply) {
   const quoted = reply.state === "not" ? "No language model was asked."
     : "Quoted from the sources; no language model wrote this.";
-  const by = reply.model === "rules" ? quoted : `Written by ${reply.model}.`;
+  const by = reply.model === "rules" ? quoted : `Written by the language model ${reply.model.split(": ").pop()}.`;
   return `${by} Pipeline ${reply.pipeline}, build ${reply.version.slice(0, 8)}.`;
 }
 
