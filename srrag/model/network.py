@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,13 +17,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.model.encoder import Encoder, check_trained, model_path
+from srrag.model.linear import Linear, make_linear
 from srrag.model.read_weights import check_device, check_positions, read_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-from itertools import groupby
-
-from srrag.model.linear import Linear, make_linear
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -257,17 +256,6 @@ class Journal:
         """Seal the file; a later append starts a new one."""
         with self._lock:
             self._seal()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _append(self, entries: Sequence[Entry], data: bytes) -> None:
         if self._entries and len(self._entries) + len(entries) > self.seal_rows:

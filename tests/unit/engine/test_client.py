@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Host:
 
     def __call__(self, calls: Sequence[Call]) -> list[Reply]:
         self.sent += len(calls)
-        with Journal(self.folder) as journal:
+        with closing(Journal(self.folder)) as journal:
             replies = [self.script(call) for call in calls]
             half = len(calls) // 2 if self.lost else len(calls)
             journal.append([entry(call, r) for call, r in zip(calls[:half], replies, strict=False)])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ LARGE = 100_000
 def write(folder: Path, *journals: Iterable[Entry]) -> None:
     """One sealed part a journal."""
     for rows in journals:
-        with Journal(folder) as journal:
+        with closing(Journal(folder)) as journal:
             journal.append(list(rows))
 
 
@@ -52,7 +53,7 @@ def rows_of(folder: Path) -> int:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of 10⁵ entries in 50 parts."""
     folder = tmp_path_factory.mktemp("large")
-    with Journal(folder) as journal:
+    with closing(Journal(folder)) as journal:
         for start in range(0, LARGE, 2000):
             journal.append([entry(number) for number in range(start, start + 2000)])
     return folder

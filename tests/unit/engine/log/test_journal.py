@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -82,7 +83,7 @@ def test_seals_by_age(tmp_path: Path) -> None:
 
 
 def test_a_long_append_fills_several_parts_and_keeps_its_order(tmp_path: Path) -> None:
-    with Journal(tmp_path, seal_rows=10) as journal:
+    with closing(Journal(tmp_path, seal_rows=10)) as journal:
         journal.append([entry(number) for number in range(25)])
         assert len(files(tmp_path, "part-")) == 4
     names = sorted(path for path in tmp_path.glob("part-*.parquet"))
@@ -101,7 +102,7 @@ def test_closing_an_unused_journal_leaves_nothing(tmp_path: Path) -> None:
 def test_names_sort_in_order_of_writing_even_if_the_clock_goes_back(tmp_path: Path) -> None:
     ahead = f"{(time.time_ns() // 10**6) + 10**7:015d}-{'0' * 32}"
     (tmp_path / f"journal-{ahead}.jsonl").write_bytes(entry(1, "first").line())
-    with Journal(tmp_path) as journal:
+    with closing(Journal(tmp_path)) as journal:
         journal.append([entry(1, "second")])
     assert CompletionLog(tmp_path).lookup([key(1)])[key(1)].text == "first"
 
@@ -110,7 +111,7 @@ def test_a_new_journal_sorts_after_all_that_stand(tmp_path: Path) -> None:
     ahead = [new_name(time.time_ns() // 10**6 + days * 10**8) for days in (1, 3, 2)]
     for file in (journal_file(ahead[0]), part_file(ahead[1]), journal_file(ahead[2])):
         (tmp_path / file).touch()
-    with Journal(tmp_path) as journal:
+    with closing(Journal(tmp_path)) as journal:
         journal.append([entry(1)])
         (new,) = {path.name for path in tmp_path.glob("journal-*")} - set(map(journal_file, ahead))
     assert new > journal_file(max(ahead))
@@ -218,7 +219,7 @@ def test_a_reader_beside_a_writer_misses_nothing(tmp_path: Path) -> None:
     written: list[int] = []
 
     def write() -> None:
-        with Journal(tmp_path, seal_rows=3) as journal:
+        with closing(Journal(tmp_path, seal_rows=3)) as journal:
             for number in range(120):
                 journal.append([entry(number)])
                 written.append(number)
@@ -239,7 +240,7 @@ def test_a_reader_beside_a_writer_misses_nothing(tmp_path: Path) -> None:
 
 
 def test_what_would_be_too_much_for_a_part_begins_the_next(tmp_path: Path) -> None:
-    with Journal(tmp_path, seal_rows=4) as journal:
+    with closing(Journal(tmp_path, seal_rows=4)) as journal:
         journal.append([entry(number) for number in range(3)])
         journal.append([entry(number) for number in range(3, 6)])
         (sealed,) = tmp_path.glob("part-*.json")
@@ -248,7 +249,7 @@ def test_what_would_be_too_much_for_a_part_begins_the_next(tmp_path: Path) -> No
 
 
 def test_a_sealed_journal_is_closed(tmp_path: Path) -> None:
-    with Journal(tmp_path, seal_rows=1) as journal:
+    with closing(Journal(tmp_path, seal_rows=1)) as journal:
         journal.append([entry(0)])
         opened = len(list(Path("/proc/self/fd").iterdir()))
         for number in range(1, 6):

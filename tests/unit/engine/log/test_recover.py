@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_nothing_is_taken_from_under_a_writer(tmp_path: Path) -> None:
 def sealed(folder: Path, *numbers: int) -> str:
     """Seal a part of answers and one fault; its name."""
     before = set(folder.glob("part-*.parquet"))
-    with Journal(folder) as journal:
+    with closing(Journal(folder)) as journal:
         journal.append([entry(number) for number in numbers])
         journal.append([entry(numbers[0] + 100, fault="empty")])
     (path,) = set(folder.glob("part-*.parquet")) - before
@@ -230,7 +231,7 @@ def test_of_a_part_that_cannot_be_read_the_faults_stay(
 
 
 def test_a_part_of_which_nothing_can_be_read_goes(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with closing(Journal(tmp_path)) as journal:
         journal.append([entry(1)])
     (path,) = tmp_path.glob("part-*.parquet")
     path.write_bytes(b"")
@@ -284,7 +285,7 @@ def test_a_damaged_row_group_takes_no_other_with_it(
 ) -> None:
     for each in ("entry", "journal"):
         monkeypatch.setattr(f"srrag.engine.log.{each}.GROUP_ROWS", 2)
-    with Journal(tmp_path) as journal:
+    with closing(Journal(tmp_path)) as journal:
         journal.append([entry(number) for number in range(6)])
     (path,) = tmp_path.glob("part-*.parquet")
     data = bytearray(path.read_bytes())

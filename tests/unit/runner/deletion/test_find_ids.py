@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import openpyxl
@@ -157,7 +158,7 @@ def left(root: Path, *documents: str) -> list[str]:
 def test_what_is_left_of_a_document_is_named_wherever_it_is(tmp_path: Path) -> None:
     Store(tmp_path).create()
     log = tmp_path / "completions"
-    with Journal(log) as journal:
+    with closing(Journal(log)) as journal:
         journal.append([entry(1), entry(2)])
     (tmp_path / "mine.txt").touch()
     (tmp_path / "jobs" / "export").mkdir(parents=True)
