@@ -87,36 +87,6 @@ class Session(Protocol):
         ...
 
 
-@runtime_checkable
-class DeferringSession(Session, Protocol):
-    """A session whose answers come after the run: it collects calls in files."""
-
-    @property
-    def submitted(self) -> tuple[int, int]:
-        """The most tokens, in and out, of calls of earlier runs that have no answer yet."""
-        ...
-
-    def find(self, call: Call) -> Reply | None:
-        """Return the answer that came, or the fault that ends the call; None if it has to wait."""
-        ...
-
-    def pending(self, call: Call) -> bool:
-        """Whether an earlier run collected the call, so that it is counted in `submitted`."""
-        ...
-
-    def defer(self, call: Call) -> None:
-        """Collect a call, once."""
-        ...
-
-    def postpone(self, call: Call) -> None:
-        """Note a call that a later run has to collect, since the budget does not allow it now."""
-        ...
-
-    def awaited(self) -> str:
-        """Say, after `close`, in one line what has to be answered; "" for nothing."""
-        ...
-
-
 Opener = Callable[[], Awaitable[Session]]
 """Starts an engine and returns its session."""
 
@@ -284,7 +254,7 @@ class Model(Engine):
 
     @property
     def deferred(self) -> bool:
-        """Whether answers come after the run, from files, instead of during it."""
+        """Whether answers come after the run, from files, instead of during it (BatchSession)."""
         return False
 
     def worker(self) -> Worker | None:

@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from srrag.engine.base import (
     Call,
-    DeferringSession,
     Model,
     Opener,
     Reply,
@@ -31,6 +30,9 @@ from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
 from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line
 from srrag.llm.read_answer import read
+
+if TYPE_CHECKING:
+    from srrag.engine.openai.batch_session import BatchSession
 
 
 def open_budget(folder: Path, account: Account) -> Budget:
@@ -196,9 +198,14 @@ class Dispatcher:
         await asyncio.gather(*rest, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
-            if isinstance(self._session, DeferringSession):
-                self.awaited = self._session.awaited()
+            if (batch := self._batch) is not None:
+                self.awaited = batch.awaited()
             self._session = None
+
+    @property
+    def _batch(self) -> BatchSession | None:
+        """The session, if its answers come after the run."""
+        return cast("BatchSession", self._session) if self.engine.deferred else None
 
     async def _joined(self, call: Call) -> Reply:
         """Answer a call, or share the reply of an equal call in flight, which alone pays for it."""
@@ -221,8 +228,8 @@ class Dispatcher:
                 if (entry := self._journal.find(call.key)) is not None:
                     return _reply(entry)
                 session = await self._up()
-                if isinstance(session, DeferringSession):
-                    return self._found(session, call)
+                if (batch := self._batch) is not None:
+                    return self._found(batch, call)
                 await self._budget.reserve(self.engine, call)
                 if self._stopped is not None:
                     raise self._stopped
@@ -237,7 +244,7 @@ class Dispatcher:
             finally:
                 self._budget.release(call)
 
-    def _found(self, session: DeferringSession, call: Call) -> Reply:
+    def _found(self, session: BatchSession, call: Call) -> Reply:
         """Take an answer that came, or have the call collected within the budget."""
         if (reply := session.find(call)) is not None:
             return self._booked(call, reply)
@@ -260,8 +267,8 @@ class Dispatcher:
                 except Exception as error:
                     # An engine that does not start is no row's fault: end the run.
                     raise EngineStopped(f"{self.engine.name}: {one_line(error)}") from error
-                if isinstance(self._session, DeferringSession):
-                    self._budget.promise(self.engine, *self._session.submitted)
+                if (batch := self._batch) is not None:
+                    self._budget.promise(self.engine, *batch.submitted)
             return self._session
 
     def _booked(self, call: Call, reply: Reply) -> Reply:
