@@ -49,6 +49,14 @@ async def listen(session: Session, pieces: list[str]) -> Reply:
     raise AssertionError("no reply")
 
 
+def heard(faults: str, **fields: Any) -> tuple[Reply, list[str], Endpoint]:
+    """The reply of a stream from an endpoint with these faults, its pieces, and the endpoint."""
+    pieces: list[str] = []
+    with serve(Endpoint(faults=faults)) as endpoint:
+        last = within(engine_at(endpoint.url, **fields), lambda session: listen(session, pieces))
+    return last, pieces, endpoint
+
+
 @pytest.mark.parametrize("structured", ["json_schema", "json_object", "none"])
 def test_an_answer_fits_its_schema(structured: str) -> None:
     with serve(Endpoint()) as endpoint:
@@ -182,45 +190,33 @@ def test_a_stream_ends_as_the_answer_does(fault: str) -> None:
 
 
 def test_a_stream_counts_what_it_tried_before() -> None:
-    with serve(Endpoint(faults="error@1,drop@2")) as endpoint:
-        last = within(engine_at(endpoint.url), lambda session: listen(session, []))
+    last, _, _ = heard("error@1,drop@2")
     assert last.retries == 2 and last.seconds > 0
 
 
 def test_a_stream_is_tried_again_before_its_first_piece_only() -> None:
-    pieces: list[str] = []
-    planned = Endpoint(faults="error@1,drop@2,half_stream@3-")
-    with serve(planned) as endpoint:
-        last = within(engine_at(endpoint.url), lambda session: listen(session, pieces))
+    last, pieces, endpoint = heard("error@1,drop@2,half_stream@3-")
     assert last.fault is not None and last.fault.kind in ("connection", "server")
     assert pieces and endpoint.calls.total() == 3
 
 
 def test_a_stream_that_ends_too_soon_is_no_answer() -> None:
-    pieces: list[str] = []
-    planned = Endpoint(faults="short_stream@1-")
-    with serve(planned) as endpoint:
-        last = within(engine_at(endpoint.url), lambda session: listen(session, pieces))
+    last, pieces, endpoint = heard("short_stream@1-")
     assert last.fault is not None and "before the answer" in last.fault.detail
     assert pieces and endpoint.answered.total() == 0
 
 
 def test_a_stream_that_stalls_breaks_off() -> None:
-    pieces: list[str] = []
     started = time.monotonic()
-    with serve(Endpoint(faults="stall@1-")) as endpoint:
-        last = within(engine_at(endpoint.url, timeout_s=0.5), lambda s: listen(s, pieces))
+    last, pieces, endpoint = heard("stall@1-", timeout_s=0.5)
     assert last.fault is not None and last.fault.kind == "timeout" and pieces
     assert endpoint.calls.total() == 1 and time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("kind", ["keep_alive", "drip"])
 def test_a_stream_that_goes_on_ends_with_the_time_of_an_attempt(kind: str) -> None:
-    pieces: list[str] = []
     started = time.monotonic()
-    with serve(Endpoint(faults=f"{kind}@1-")) as endpoint:
-        engine = engine_at(endpoint.url, timeout_s=1.0, max_retries=0)
-        kept = within(engine, lambda s: listen(s, pieces))
+    kept, pieces, _ = heard(f"{kind}@1-", timeout_s=1.0, max_retries=0)
     assert time.monotonic() - started < 5
     assert kept.fault == Fault("timeout", "no whole answer in engine.timeout_s=1")
     assert kept.text == "".join(pieces) and bool(pieces) == (kind == "drip")
@@ -229,17 +225,14 @@ def test_a_stream_that_goes_on_ends_with_the_time_of_an_attempt(kind: str) -> No
 
 def test_a_call_whose_attempts_all_hang_has_an_end() -> None:
     began = time.monotonic()
-    with serve(Endpoint(faults="keep_alive@1-")) as endpoint:
-        engine = engine_at(endpoint.url, timeout_s=0.5, max_retries=50)
-        last = within(engine, lambda s: listen(s, []))
+    last, _, endpoint = heard("keep_alive@1-", timeout_s=0.5, max_retries=50)
     assert last.fault is not None and last.fault.kind == "timeout" and time.monotonic() - began < 5
     assert 3 <= endpoint.calls.total() <= 4
 
 
 def test_a_stream_longer_than_its_limit_is_cut_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve(Endpoint(faults="endless@1-")) as endpoint:
-        monkeypatch.setattr(LoopWatch, "loops", lambda *_: False)
-        answer = within(engine_at(endpoint.url, timeout_s=60.0), lambda s: listen(s, []))
+    monkeypatch.setattr(LoopWatch, "loops", lambda *_: False)
+    answer, _, _ = heard("endless@1-", timeout_s=60.0)
     limit = call().prompt.max_tokens
     assert answer.finish in ("length", "looped") and answer.fault is None
     assert limit <= answer.tokens_out <= limit * protocol.MAX_TOKEN_BYTES
