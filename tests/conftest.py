@@ -16,6 +16,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import warm_worker
+
 hypothesis.settings.register_profile("srrag", deadline=None)  # a busy machine is no fault
 hypothesis.settings.load_profile("srrag")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -26,6 +28,9 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # Ray Train looks every two seconds whether a worker has reported, and each report waits for it.
 os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
+# What a server sets for its proxies: with it from the start, all workers are of one environment.
+os.environ.setdefault("RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING", "0")
+os.environ.setdefault("RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING", "0")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data"
@@ -54,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     if getattr(config.option, "randomly_seed", None) == "default":
         config.option.randomly_seed = SEED
+    warm_worker.prepare()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,6 +75,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
 
 def pytest_unconfigure() -> None:
     """Let the interpreter take all down at its end."""
+    warm_worker.clean()
     gc.unfreeze()
 
 
@@ -81,6 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
         _set_ceiling(item)
+    if any(starts_ray(item) for item in items):
+        warm_worker.install()
     yield
     items.sort(key=_weight)
     _keep_stories(items)

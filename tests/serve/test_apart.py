@@ -18,11 +18,12 @@ import httpx
 import psutil
 import pytest
 
-from perf.serve_load import load, replicas
+from perf.serve_load import load
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, CitingModel, citing, events, free_port, settings
 from tests.unit.serve.serving import served as served_here
+from tests.warm_worker import titled
 
 pytestmark = [
     pytest.mark.ray,
@@ -124,6 +125,11 @@ def test_all_replicas_of_a_shard_die_and_no_answer_lacks_its_windows(url: str) -
     assert all(reply.found() == whole[reply.asked] for reply in seen if reply not in failed)
     assert 0 < min(reply.ended for reply in seen if reply.began > 0) < READY_S
     wait_for_both("windows-1")
+
+
+def replicas(deployment: str) -> list[psutil.Process]:
+    """The processes of a deployment."""
+    return titled(f"ServeReplica:srrag:{deployment}")
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perf.serve_load import replicas
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import free_port, settings
+from tests.warm_worker import titled
 
 pytestmark = [
     pytest.mark.ray,
@@ -37,7 +37,7 @@ def test_replicas_share_the_limit_of_a_key(
     )  # fmt: skip
     with served(told, Cluster(cpus=0.5, min_replicas=2, max_replicas=2)) as url:
         time.sleep(SETTLED_S)
-        assert len(replicas()) == 2
+        assert len(titled("ServeReplica:srrag")) == 2
         began, seen = time.monotonic(), Counter[int]()
         with httpx.Client(base_url=url, headers=KEY, timeout=30) as client:
             while (seconds := time.monotonic() - began) < 6:

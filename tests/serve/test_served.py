@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import aiohttp
 import httpx
 import openai
-import psutil
 import pytest
 
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.serve.ray.deployments import Cluster, served
 from srrag.serve.settings import Limits
 from tests.unit.serve.serving import CAST, events, free_port, settings
+from tests.warm_worker import titled
 
 pytestmark = pytest.mark.ray
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
@@ -139,11 +139,7 @@ def test_half_a_body_ends_in_the_proxy(client: httpx.Client, url: str) -> None:
 
 
 def test_a_killed_replica_is_replaced(client: httpx.Client) -> None:
-    (replica,) = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "ServeReplica:srrag" in " ".join(process.cmdline())
-    ]
+    (replica,) = titled("ServeReplica:srrag")
     os.kill(replica.pid, signal.SIGKILL)
     until = time.monotonic() + 90
     while True:

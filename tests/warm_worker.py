@@ -1,0 +1,271 @@
+"""Workers of Ray for tests, forked from a process that has imported what they need.
+
+A worker imports Ray, its libraries and torch before it does anything: up to three seconds of a
+core, for several workers a test. With `install`, Ray starts this script in place of its own: it
+hands its arguments, environment and streams over to a process that has imported all that, which
+forks, and the fork goes on with Ray's script. The first worker that asks starts such a process,
+which lasts as long as the test run; there is one for each environment that Ray reads on import,
+so also for each job of a cluster.
+
+Jobs that tests start as processes of their own have Ray's own workers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import hashlib
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psutil
+
+FOLDER = "SRRAG_WARM_WORKERS"
+"""The variable with the folder of their sockets, named after the process of the test run."""
+
+ROOT = str(Path(__file__).parents[1])
+"""To import from, in place of this script's folder, which has a ray/ too."""
+
+READ_ON_IMPORT = ("RAY_", "PYTHON", "OMP_", "HF_")
+OF_ONE_RUN = {
+    FOLDER, "PYTHONBREAKPOINT", "RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NODE_ID", "RAY_RAYLET_PID",
+    "RAY_TMPDIR", "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC",
+}  # fmt: skip
+IMPORTED = (
+    "pyarrow.dataset", "pyarrow.json", "pydantic.v1", "ray._private.arrow_serialization",
+    "ray.data._internal.execution.operators.actor_pool_map_operator",
+    "ray.data._internal.issue_detection.issue_detector_manager",
+    "ray.data._internal.planner.plan_udf_map_op", "ray.serve", "ray.train.torch",
+    "ray.train.v2.api.data_parallel_trainer", "srrag.config.compose", "srrag.runner.ray.data",
+    "srrag.serve.ray.deployments", "torch",
+)  # fmt: skip
+THREADS = {"jemalloc_bg_thd"}
+"""Beside the main one; they outlive a fork, as Arrow's allocator starts them again."""
+
+
+# ---- in the tests ----
+
+
+def prepare() -> None:
+    """Give this test run a folder, unless the process that started it has one."""
+    if FOLDER not in os.environ:
+        folder = Path(tempfile.mkdtemp(prefix="srrag-warm-"), str(os.getpid()))
+        folder.mkdir()
+        os.environ[FOLDER] = str(folder)
+
+
+def clean() -> None:
+    """Remove the folder, which ends the processes that fork, if this process made it."""
+    folder = Path(os.environ[FOLDER])
+    if folder.name == str(os.getpid()):
+        shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def install() -> None:
+    """Let each Ray that this process starts have such workers."""
+    from ray._private.parameter import RayParams
+
+    init = RayParams.__init__
+
+    def with_script(self: RayParams, *given: Any, **named: Any) -> None:
+        init(self, *given, **{"worker_path": __file__, **named})
+
+    RayParams.__init__ = with_script  # type: ignore[method-assign]
+
+
+def titled(name: str, pid: int | None = None) -> list[psutil.Process]:
+    """The processes below one, by default this, of whose title a name is part.
+
+    A forked worker counts as a child of the raylet that asked for it.
+    """
+    import psutil
+
+    below = psutil.Process(pid).children(recursive=True)
+    raylets = {str(each.pid) for each in below}
+    for note in Path(os.environ[FOLDER]).glob("*.worker"):
+        with suppress(psutil.NoSuchProcess):
+            if note.read_text() in raylets:
+                below.append(psutil.Process(int(note.stem)))
+    found = []
+    for each in below:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if name in " ".join(each.cmdline()):
+                found.append(each)
+    return found
+
+
+# ---- in the place of a worker ----
+
+
+def hand_over(arguments: Sequence[str]) -> None:
+    """Have a worker forked, by a process that is started if there is none yet."""
+    read = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(READ_ON_IMPORT) and name not in OF_ONE_RUN
+    }
+    key = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()[:16]
+    path = Path(os.environ[FOLDER], key)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _start(path, read)
+    told = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "cwd": str(Path.cwd()),
+        "raylet": os.getppid(),
+    }
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:  # it has ended, and its log says why
+            be_ray(arguments)
+            return
+        socket.send_fds(client, [b"-"], [0, 1, 2])
+        client.sendall(json.dumps(told).encode())
+        client.shutdown(socket.SHUT_WR)
+        client.recv(1)  # until it has been forked
+
+
+def _start(path: Path, read: dict[str, str]) -> None:
+    """Start it, with the test run in place of a raylet, whose end Ray would look for in forks."""
+    with socket.socket(socket.AF_UNIX) as server, path.with_suffix(".log").open("w") as log:
+        print(read, file=log, flush=True)
+        server.bind(str(path))
+        server.listen(64)
+        subprocess.Popen(
+            [sys.executable, __file__, "--fork", str(server.fileno())],
+            pass_fds=[server.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "RAY_RAYLET_PID": Path(os.environ[FOLDER]).name},
+            start_new_session=True,
+        )
+
+
+# ---- in the process that forks ----
+
+
+def serve(descriptor: int) -> None:
+    """Fork a worker for each that asks, until the process of the test run has gone."""
+    sys.path[0] = ROOT
+    _draw_no_ids()
+    for name in IMPORTED:
+        importlib.import_module(name)
+    assert len(set(map(_forked_id, range(2)))) == 2, "workers would draw the same identifiers"
+    threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
+    assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()
+    folder = Path(os.environ[FOLDER])
+    server = socket.socket(fileno=descriptor)
+    server.settimeout(1)
+    while folder.exists() and Path("/proc", folder.name).exists():
+        try:
+            client, _ = server.accept()
+        except TimeoutError:
+            continue
+        with client:
+            client.settimeout(None)
+            _, streams, _, _ = socket.recv_fds(client, 1, 3)
+            told = json.loads(client.makefile("rb").read())
+            if (pid := os.fork()) == 0:
+                server.close()
+                client.close()
+                become(streams, **told)
+                return
+            folder.joinpath(f"{pid}.worker").write_text(str(told["raylet"]))
+            for stream in streams:
+                os.close(stream)
+
+
+def _draw_no_ids() -> None:
+    """Number the actor classes of modules without Ray's generator, which forks would share."""
+    actor: Any = importlib.import_module("ray.actor")
+    new = actor.ActorClassID
+    actor.ActorClassID = SimpleNamespace(from_random=lambda: new(os.urandom(new.size())))
+
+
+def _forked_id(_: int) -> bytes:
+    from ray._raylet import NodeID
+
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, NodeID.from_random().binary())
+        os._exit(0)
+    os.close(writer)
+    os.wait()
+    with os.fdopen(reader, "rb") as file:
+        return file.read()
+
+
+def _tasks() -> list[Path]:
+    return sorted(Path("/proc/self/task").iterdir(), key=lambda task: int(task.name))
+
+
+def become(
+    streams: Sequence[int],
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    cwd: str,
+    raylet: int,
+) -> None:
+    """Go on as the worker that asked would have."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setpgid(0, 0)  # Ray ends the group of a worker that has gone
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    random.seed()
+    threading.Thread(target=_end_with, args=(raylet,), daemon=True).start()
+    be_ray(arguments)
+
+
+def _end_with(raylet: int) -> None:
+    """Kill this worker when its raylet has gone, as Ray does by the one it knew on import."""
+    try:
+        gone = os.pidfd_open(raylet)
+    except ProcessLookupError:
+        pass
+    else:
+        select.select([gone], [], [])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_ray(arguments: Sequence[str]) -> None:
+    """Run Ray's own script of a worker."""
+    sys.path[0] = ROOT
+    package = Path(importlib.import_module("ray").__file__ or "").parent
+    script = str(package / "_private/workers/default_worker.py")
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(script).parent)
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--fork":
+        serve(int(sys.argv[2]))
+    else:
+        hand_over(sys.argv[1:])
