@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from srrag.algo.language import guess_language
+from srrag.algo.terms import guess_language
 from srrag.answer.evidence import Evidence, Paper
 from srrag.answer.references import as_bibtex, as_ris, reference_line
 from srrag.answer.write.cited import without_lead

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import ratio_interval
+from srrag.algo.significance import ratio_interval
 from srrag.core.schema import EVIDENCE, empty_value, sentence_row
 from srrag.core.step import Place, Step
 from srrag.engine.openai.engine import HttpEngine

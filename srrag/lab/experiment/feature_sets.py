@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES
-from srrag.algo.folds import FOLDS
-from srrag.algo.intervals import bootstrap_interval
-from srrag.algo.significance import paired_bootstrap
+from srrag.algo.classification import FOLDS
+from srrag.algo.significance import bootstrap_interval, paired_bootstrap
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured, printed
 from srrag.core.pipeline import Pipeline, PipelineSlice

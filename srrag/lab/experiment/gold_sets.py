@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from srrag.algo.folds import FOLDS, question_fold
+from srrag.algo.classification import FOLDS, question_fold
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits
@@ -130,7 +130,7 @@ class GoldSet:
         return len(self.questions)
 
     def of_folds(self, folds: Sequence[int]) -> GoldSet:
-        """The questions of these folds (srrag.algo.folds), with all passages."""
+        """The questions of these folds (srrag.algo.classification), with all passages."""
         rows = [n for n, text in enumerate(self.questions) if question_fold(text) in folds]
         return GoldSet(
             [self.questions[n] for n in rows], self.passages, [self.gold[n] for n in rows]

@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.classification import best_threshold
-from srrag.algo.intervals import Values, counts_intervals
-from srrag.algo.significance import alpha_interval
+from srrag.algo.significance import Values, alpha_interval, counts_intervals
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, printed, unmeasured
 from srrag.core.ids import content_id

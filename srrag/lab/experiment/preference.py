@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.intervals import bootstrap_interval, tails
+from srrag.algo.significance import bootstrap_interval, tails
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured, printed, unmeasured
 from srrag.lab.experiment.answers import Answers

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import Values
+from srrag.algo.significance import Values
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from safetensors.torch import save_file
 
-from srrag.algo.intervals import Values, bootstrap_interval
 from srrag.algo.maxsim import maxsim, take_ragged
-from srrag.algo.significance import paired_bootstrap
+from srrag.algo.significance import Values, bootstrap_interval, paired_bootstrap
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured
 from srrag.core.provenance import KEY, digest, fitted_on, including

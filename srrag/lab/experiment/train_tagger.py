@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.token_f1 import Counts, figure_intervals, token_counts
+from srrag.algo.classification import Counts, figure_intervals, token_counts
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.intervals import ratio_interval
+from srrag.algo.significance import ratio_interval
 from srrag.core.figures import Figure
 from srrag.lab.report.results import STRATA
 from srrag.lab.report.view import Cell, Notes, cell

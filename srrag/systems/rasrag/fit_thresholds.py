@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.intervals import quantile_interval
+from srrag.algo.significance import quantile_interval
 from srrag.core.figures import measured
 from srrag.core.formats import read_queries
 from srrag.core.pipeline import Pipeline, chain

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.ranges import flat_ranges, group_means
-from srrag.algo.rrf import rank_scores
+from srrag.algo.fusion import flat_ranges, group_means, rank_scores
 from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec

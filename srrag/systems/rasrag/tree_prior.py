@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.ranges import top_means
-from srrag.algo.rrf import min_max
+from srrag.algo.fusion import min_max, top_means
 from srrag.core.hits import Offsets, unpack_hits
 from srrag.core.step import Place
 from srrag.index.tokens import TokenIndex

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES
-from srrag.algo.folds import FOLDS, question_fold
+from srrag.algo.classification import FOLDS, question_fold
+from srrag.algo.fusion import min_max
 from srrag.algo.pairwise import (
     FeaturePairs,
     constrained,
@@ -18,7 +19,6 @@ from srrag.algo.pairwise import (
     weight_draws,
     weight_intervals,
 )
-from srrag.algo.rrf import min_max
 from srrag.core.hits import best_places
 from srrag.core.ids import content_id
 

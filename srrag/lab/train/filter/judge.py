@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.classification import bootstrap_weights, expected_threshold, figures, fit_logistic
-from srrag.algo.intervals import tails
-from srrag.algo.significance import shifted_p
+from srrag.algo.significance import shifted_p, tails
 from srrag.core.figures import measured
 from srrag.lab.train.filter.pairs import JudgedPairs
 from srrag.model.embed import load

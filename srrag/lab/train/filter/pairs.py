@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from srrag.algo.folds import held_names
+from srrag.algo.classification import held_names
 from srrag.core.spec import canonical
 from srrag.lab.datasets import json_lines
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.folds import held_names
-from srrag.algo.token_f1 import CLASSES, Labels
+from srrag.algo.classification import CLASSES, Labels, held_names
 from srrag.lab.datasets import json_lines
 
 _KEYS = ("id", "text", "spans")

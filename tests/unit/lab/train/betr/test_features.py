@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from srrag.algo.folds import FOLDS
+from srrag.algo.classification import FOLDS
 from srrag.lab.train.betr.features import (
     AskedCandidates,
     FeatureSettings,
