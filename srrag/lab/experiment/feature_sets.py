@@ -22,8 +22,7 @@ from srrag.core.step import within
 from srrag.core.units import open_units
 from srrag.lab.experiment.rankings import Judged, read_judged
 from srrag.lab.experiment.running import Running
-from srrag.lab.measure.references import resource_path
-from srrag.lab.measure.retrieval import per_question
+from srrag.lab.measure.references import per_question, resource_path
 from srrag.lab.train.betr.features import (
     AskedCandidates,
     FeatureSettings,

@@ -18,8 +18,7 @@ from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.corpus.record import json_lines
 from srrag.lab.experiment.rankings import read_windows
-from srrag.lab.measure.references import read_gold, resource_path, window_qrels
-from srrag.lab.measure.retrieval import Qrels, read_qrels
+from srrag.lab.measure.references import Qrels, read_gold, read_qrels, resource_path, window_qrels
 from srrag.lab.train.betr.pair_file import Origin, sample_pairs, write_pairs
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.retrieve.questions import question_table

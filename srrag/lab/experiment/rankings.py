@@ -22,20 +22,18 @@ from srrag.core.units import Units, open_units
 from srrag.lab.experiment.bench import RankedByGold
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.references import (
-    must_have,
-    questions_of,
-    quote_windows,
-    read_gold,
-    window_qrels,
-)
-from srrag.lab.measure.retrieval import (
     CUTOFFS,
     Qrels,
     coverage,
     lower_is_better,
     measures,
+    must_have,
     per_question,
+    questions_of,
+    quote_windows,
+    read_gold,
     read_qrels,
+    window_qrels,
 )
 from srrag.lab.measure.scores import Scores
 from srrag.retrieve.questions import question_table

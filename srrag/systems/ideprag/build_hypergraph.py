@@ -31,7 +31,7 @@ from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary, key, tokens_of
 from srrag.storage.mapped_table import map_table, save_table
 from srrag.storage.read_live import read_live
-from srrag.systems.ideprag.incidence import HyperTopics, topic_weights, topics_of
+from srrag.systems.ideprag.hypergraph import HyperTopics, topic_weights, topics_of
 from srrag.systems.ideprag.topic_summaries import PROMPT, known_descriptions, summarise
 
 Ints = npt.NDArray[np.int64]

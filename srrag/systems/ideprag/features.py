@@ -20,8 +20,8 @@ from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules
 from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.systems.ideprag.hypergraph_reader import Hypergraph
-from srrag.systems.ideprag.search_words import told
+from srrag.systems.ideprag.hypergraph import Hypergraph
+from srrag.systems.ideprag.search_topics import told
 
 CONDITIONS = Path(__file__).parent / "prompts" / "conditions"
 MAX_FEATURES = 20

@@ -20,7 +20,7 @@ from srrag.llm.delimit import fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.quotes import find_quote
 from srrag.reading.vocabulary import Matcher, Vocabulary
-from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES, REST, HyperRelations
+from srrag.systems.ideprag.document_keywords import KEYWORD_TYPES, REST, HyperRelations
 
 Span = tuple[int, int]
 

@@ -14,7 +14,7 @@ from srrag.core.ids import content_id
 from srrag.llm.completion import PromptFile
 from srrag.llm.describe import Answers, Description, Topic, describe
 from srrag.llm.descriptions import DESCRIPTIONS, read_descriptions
-from srrag.systems.ideprag.incidence import HyperTopics
+from srrag.systems.ideprag.hypergraph import HyperTopics
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md", Description)
 BATCH = 256

@@ -15,8 +15,8 @@ from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
+from srrag.systems.rasrag.textbook_tree import TreeForest
 from srrag.systems.rasrag.thresholds import QUANTILES, Thresholds, read_thresholds
-from srrag.systems.rasrag.tree_reader import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from srrag.core.step import Place
 from srrag.index.tokens import TokenIndex
 from srrag.rerank.maxsim import channel_scores
 from srrag.rerank.reranker import Reranker, Score
-from srrag.systems.rasrag.tree_reader import TreeForest
+from srrag.systems.rasrag.textbook_tree import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -15,11 +15,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srrag.algo.classification import CLASSES, Counts, Labels, token_counts, token_figures
-from srrag.lab.train.checkpoint import Checkpoints
 from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.loop import EpochTraining
-from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.loop import Checkpoints, EpochTraining
+from srrag.lab.train.tagger.task import (
+    Abstract,
+    TaggerSettings,
+    TaggerTask,
+    fingerprint_of,
+    read_abstracts,
+    split,
+)
 from srrag.model.embed import budgeted
 from srrag.model.read_weights import TOKENIZER, encoder_folder, load_transformer
 from srrag.model.tagger import (

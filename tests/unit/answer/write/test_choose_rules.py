@@ -8,7 +8,7 @@ import pytest
 from srrag.answer.select.candidates import Passage
 from srrag.answer.write.choose_rules import Chosen, choose, directions, parts
 from srrag.core.schema import NO_CHOICE
-from srrag.lab.datasets.evidence_inference import LABELS
+from srrag.lab.datasets.shape import LABELS
 
 QUESTION = "What is the effect of loading, compared with rest, on tendon pain?"
 

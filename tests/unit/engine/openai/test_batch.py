@@ -28,7 +28,7 @@ from srrag.runner.runner import Runner
 from srrag.serve.engines import SharedEngines
 from srrag.serve.settings import ServeSettings
 from srrag.storage.store import Store
-from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.ideprag.search_topics import FindSearchWords
 from tests.batch_runner import Request, answer, completed, expired, of_openai, of_vllm, requests
 from tests.conftest import REPOSITORY
 from tests.engines import AskNumbers, good, prompt

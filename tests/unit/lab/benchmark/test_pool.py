@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from srrag.core.schema import HITS, REJECT, empty_value
 from srrag.core.units import Units
-from srrag.lab.benchmark.pool import in_turn, pooled
 from srrag.lab.benchmark.relations import POOLED, QUESTIONED
+from srrag.lab.benchmark.sample import in_turn, pooled
 from srrag.storage.store import Store
 
 BLANK = {field.name: empty_value(field.type) for field in QUESTIONED} | {"reject": None}

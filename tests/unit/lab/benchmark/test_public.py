@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.lab.benchmark.public import public_row, read_public, rebuilt
+from srrag.lab.benchmark.release import public_row, read_public, rebuilt
 
 WINDOW = "Pain fell by 29 points with strength training at three months in adults with heel pain."
 TEXT = f"# Trial\n\n{WINDOW}\n"

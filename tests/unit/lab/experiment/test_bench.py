@@ -12,7 +12,7 @@ from srrag.core.schema import HITS
 from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.lab.experiment.read_bench import read_bench
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 from srrag.storage.store import Store
 from tests.unit.lab.report.toy_results import toy_answers
 

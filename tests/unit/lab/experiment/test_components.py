@@ -9,7 +9,7 @@ from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.core.provenance import KEY, fitted_on, read_fitted
 from srrag.lab.experiment.components import check_unseen, evaluate_extraction
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 
 TEXT = "Aspirin for pain in adults"
 

@@ -10,8 +10,8 @@ import pytest
 from srrag.core.errors import UsageError
 from srrag.core.provenance import KEY, Fitted, fitted_on, read_fitted
 from srrag.core.step import Function, Place, Step
+from srrag.lab.experiment.bench import in_sample, split
 from srrag.lab.experiment.evaluate import readable
-from srrag.lab.experiment.in_sample import in_sample, split
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores, compare, figure
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.pairs import expanded_pairs, paired, readable_pairs
+from srrag.lab.experiment.table import expanded_pairs, paired, readable_pairs
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
 

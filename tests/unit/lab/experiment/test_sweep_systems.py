@@ -13,11 +13,11 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.core.schema import REJECT
 from srrag.core.step import Place
+from srrag.lab.experiment.bench import InSample
 from srrag.lab.experiment.configurations import configurations, made_before
-from srrag.lab.experiment.in_sample import InSample
 from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
+from srrag.lab.experiment.running import Terms
 from srrag.lab.experiment.sweep import bench_group
-from srrag.lab.experiment.terms import Terms
 
 GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
 

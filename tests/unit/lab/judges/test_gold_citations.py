@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.step import Place, Step
-from srrag.lab.judges.form import MeasureForm
-from srrag.lab.judges.gold_citations import MeasureGoldCitations
+from srrag.lab.judges.citations import MeasureGoldCitations
+from srrag.lab.judges.nuggets import MeasureForm
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import score
 from tests.judged import PASSAGE, case

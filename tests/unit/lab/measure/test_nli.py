@@ -9,7 +9,7 @@ import pytest
 
 from srrag.core.provenance import digest, overlap
 from srrag.core.step import Place
-from srrag.lab.experiment.nli import (
+from srrag.lab.experiment.components import (
     agreement,
     nli_cases,
     read_nli,

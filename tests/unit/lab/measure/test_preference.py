@@ -9,7 +9,7 @@ import pytest
 
 from srrag.core.step import Place
 from srrag.lab.experiment.preference import Preference, advantage, pair_evidence, preference_figures
-from srrag.lab.judges.preference import PAIRED, JudgePreference
+from srrag.lab.judges.accuracy import PAIRED, JudgePreference
 from srrag.lab.measure.judgements import CASES, JUDGEMENTS
 from srrag.llm.completion import read
 from tests.judged import OTHER, PASSAGE, STATED, case

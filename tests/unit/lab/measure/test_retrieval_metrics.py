@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from srrag.lab.measure.retrieval import coverage, measures, per_question, read_qrels
+from srrag.lab.measure.references import coverage, measures, per_question, read_qrels
 
 
 def scores(documents: list[str]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.lab.report.breakdown import MIN_QUESTIONS, UNSTATED, Breakdown, breakdowns
+from srrag.lab.report.curve import MIN_QUESTIONS, UNSTATED, Breakdown, breakdowns
 from srrag.lab.report.results import QUESTIONS
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from srrag.core.figures import Figure
-from srrag.lab.report.breakdown import Stratum
-from srrag.lab.report.curve import curves, forest, group_curves
+from srrag.lab.report.curve import Stratum, curves, forest, group_curves
 from srrag.lab.report.row import Row
 from srrag.lab.report.view import BenchmarkView, benches
 from tests.unit.lab.report.toy_results import HOSTILE, toy_rows

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from srrag.lab.review.scales import DIMENSIONS
+from srrag.lab.review.figures import DIMENSIONS
 
 
 def test_the_paper_has_five_scales_of_five_and_every_point_has_an_anchor() -> None:

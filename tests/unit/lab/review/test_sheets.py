@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from lxml import html
 
-from srrag.lab.review.filled import paragraphs, read_sheets, render, sheet_files
-from srrag.lab.review.kit import Kit, make_kit
-from srrag.lab.review.scales import DIMENSIONS
+from srrag.lab.review.figures import DIMENSIONS
+from srrag.lab.review.kit import Kit, make_kit, paragraphs, read_sheets, render, sheet_files
 from tests.unit.lab.review.kits import NASTY, filled, gold, kit, rows
 
 

@@ -9,8 +9,7 @@ from srrag.config.compose import configure
 from srrag.core.step import Place
 from srrag.llm.completion import Rules
 from srrag.storage.store import Store
-from srrag.systems.biogen.reformulate import Reformulate
-from srrag.systems.biogen.reword_rules import likely_words, written_out
+from srrag.systems.biogen.reformulate import Reformulate, likely_words, written_out
 from tests.conftest import run_build
 from tests.engines import ToyModel
 from tests.unit.expand.asking import HOSTILE, questions

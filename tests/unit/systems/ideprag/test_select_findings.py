@@ -8,7 +8,7 @@ import pytest
 
 from srrag.core.schema import RANKED_FINDINGS
 from srrag.core.step import Place
-from srrag.systems.ideprag.select_findings import SelectFindings
+from srrag.systems.ideprag.rerank_attention import SelectFindings
 from tests.unit.index.small_graph import TEXTS, graph_of, small_place
 from tests.unit.index.tables import hashed
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srrag.systems.rasrag.text_spans import split_spans
+from srrag.systems.rasrag.text_units import split_spans
 
 TEXTS = st.text(alphabet="ab. \n", max_size=120)
 

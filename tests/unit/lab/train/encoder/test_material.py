@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from srrag.lab.train.encoder.material import make_material, mine, read_material
+from srrag.lab.train.encoder.task import make_material, mine, read_material
 
 ANGLES = np.deg2rad([0, 20, 21, 40, 60, 80, 180])
 PASSAGES = np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1).astype(np.float32)

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder.task import EncoderSettings
-from srrag.lab.train.encoder.towers import Vectors
 from srrag.lab.train.encoder.training import (
     EncoderTraining,
+    Vectors,
     contrastive_loss,
     mean_maxsim,
     run_plain,
 )
 from srrag.lab.train.group import Alone
+from srrag.lab.train.loop import trained_weights
 from tests.encoder_toys import pooled_bert, toy_material, toy_task
 from tests.together import resumed
 
