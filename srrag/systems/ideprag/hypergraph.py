@@ -15,18 +15,6 @@ from scipy import sparse
 from srrag.reading.vocabulary import Matcher, Term
 from srrag.storage.mapped_table import map_table
 from srrag.storage.mirror import pull_build
-from srrag.systems.ideprag.build_hypergraph import (
-    ALIASES,
-    ENTITIES,
-    EVIDENCE,
-    EVIDENCE_VECTORS,
-    GRAM,
-    MEMBERS,
-    NAME_VECTORS,
-    TOPIC_VECTORS,
-    TOPICS,
-    WEIGHTS,
-)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -134,6 +122,16 @@ def _times(place: Floats, matrix: sparse.csr_array) -> Floats:
     some = matrix[rows] if len(rows) else matrix[:0]
     values = some.data * np.repeat(place[rows], sizes)
     return np.bincount(some.indices, values, matrix.shape[1]).astype(np.float32)
+
+
+ENTITIES, TOPICS, EVIDENCE = "entities.arrow", "topics.arrow", "evidence.arrow"
+ALIASES = "aliases.arrow"
+WEIGHTS = ("weights.data.npy", "weights.entity.npy", "weights.first.npy")
+MEMBERS = ("members.evidence.npy", "members.first.npy")
+NAME_VECTORS, TOPIC_VECTORS = "name_vectors.npy", "topic_vectors.npy"
+EVIDENCE_VECTORS = "evidence_vectors.npy"
+GRAM = "Gram"
+"""The type of an entity that only the corpus's own words make."""
 
 
 class Hypergraph:
