@@ -13,7 +13,6 @@ from srrag.algo.significance import Scale, alpha_interval
 from srrag.core.figures import measured, unmeasured
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Figure, Scores, compare, figure
-from srrag.lab.review.kit import Rating
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +111,18 @@ def off_scale(ratings: Mapping[str, int | None]) -> tuple[str, str] | None:
 
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rating:
+    """What one rater gave one item; None where a scale was left empty."""
+
+    rater: str
+    item: str
+    values: Mapping[str, int | None]
+    comment: str
+    place: str
+    """File and row, for messages."""
 
 
 class Board:

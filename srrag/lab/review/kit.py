@@ -16,7 +16,7 @@ from jinja2 import Environment
 
 from srrag.core.html import policy, templates
 from srrag.core.ids import content_id
-from srrag.lab.review.figures import DIMENSIONS, GUIDE, KEYS, off_scale
+from srrag.lab.review.figures import DIMENSIONS, GUIDE, KEYS, Rating, off_scale
 from srrag.storage.atomic_write import read_json
 
 Row = Mapping[str, Any]
@@ -263,18 +263,6 @@ def _environment() -> Environment:
     found = templates(_ASSETS)
     found.globals |= {"paragraphs": paragraphs, "passage": passage}
     return found
-
-
-@dataclass(frozen=True)
-class Rating:
-    """What one rater gave one item; None where a scale was left empty."""
-
-    rater: str
-    item: str
-    values: Mapping[str, int | None]
-    comment: str
-    place: str
-    """File and row, for messages."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from statistics import mean, stdev
 
 import pytest
 
-from srrag.lab.review.figures import KEYS, Board, by_question, differences, figures
-from srrag.lab.review.kit import Rating
+from srrag.lab.review.figures import KEYS, Board, Rating, by_question, differences, figures
 from srrag.lab.review.summary import plot_review
 
 SETTINGS = {"resamples": 200, "seed": 0}
