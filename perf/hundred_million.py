@@ -40,7 +40,7 @@ from perf.drawn_corpus import (
     words_of,
     zipf,
 )
-from perf.scale_stages import replaced
+from perf.scale import replaced
 from perf.update import Names, TimedRunner, timed
 from srrag.algo.maxsim import maxsim
 from srrag.core.pipeline import bind
