@@ -1,4 +1,7 @@
-"""Seed windows, sampled by grade and condition, and pools of candidates (SR-RAG, section 4.5)."""
+"""Seed windows by grade and condition, pools of candidates, and the relations of the steps.
+
+SR-RAG, section 4.5. A row is a seed window, later with its question.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,102 @@ import pyarrow as pa
 
 from srrag.core.ids import content_id, question_id
 from srrag.core.rows import Row, rejected
+from srrag.core.schema import NUGGETS, PICOT, relation
 from srrag.core.units import Units
-from srrag.lab.benchmark.relations import POOL, POOLED, SEEDS
 from srrag.llm.completion import Fault
 
+_STRING = pa.string()
+_INT = pa.int32()
+_WINDOW = (
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("source_id", _STRING),
+    ("grade", _STRING),
+    ("title", _STRING),
+    ("year", _INT),
+)
+_SPAN = (("char_start", _INT), ("char_end", _INT))
+
+
+def extended(schema: pa.Schema, *fields: tuple[str, pa.DataType]) -> tuple[pa.Schema, pa.Schema]:
+    """Return the schema with more columns, and a schema of the new ones; both end in `reject`."""
+    added = relation(*fields)
+    kept = [item for item in schema if item.name != "reject"]
+    return pa.schema([*kept, *added]), added
+
+
+def listed(*fields: tuple[str, pa.DataType]) -> pa.DataType:
+    """Return the type of a list of structs with these fields."""
+    return pa.list_(pa.struct([pa.field(name, kind) for name, kind in fields]))
+
+
+SEEDS = relation(
+    ("query_id", _STRING),
+    *_WINDOW,
+    ("condition", _STRING),
+    ("section", _STRING),
+    *_SPAN,
+    ("window", _STRING),
+    ("asked", pa.list_(_STRING)),
+)
+"""Sampled windows; the span counts characters of the cleaned document.
+
+`asked` are the questions that were written before of other windows of the document.
+"""
+
+QUESTIONED, QUESTION = extended(
+    SEEDS,
+    ("text", _STRING),
+    ("conclusion", _STRING),
+    ("picot", PICOT),
+    ("certainty", _STRING),
+    ("certainty_reason", _STRING),
+)
+"""With the question, and the verbatim stretch of the window that answers it."""
+
+POOL = listed(*_WINDOW, ("section", _STRING), *_SPAN, ("text", _STRING))
+POOLED, _ = extended(QUESTIONED, ("track", _STRING), ("seed_rank", _INT), ("pool", POOL))
+"""With the candidates, best first. `seed_rank` counts from 1 in the baseline; 0: not found."""
+
+GOLD = listed(
+    *_WINDOW,
+    ("support", _STRING),
+    ("reason", _STRING),
+    *_SPAN,
+    ("quote", _STRING),
+    ("text", _STRING),
+)
+SUPPORTED, SUPPORT = extended(
+    QUESTIONED,
+    ("track", _STRING),
+    ("seed_rank", _INT),
+    ("gold", GOLD),
+    ("weak", _INT),
+    ("unrelated", _INT),
+    ("not_graded", _INT),
+    ("whole_windows", _INT),
+)
+"""With the gold windows, by grade: span and quote are what supports, `text` is the window.
+
+`weak` and `unrelated` count the candidates graded so, `not_graded` those whose grade was lost,
+`whole_windows` the gold for which no verbatim quote was given: there it is the window.
+"""
+
+STATEMENTS = listed(("text", _STRING), ("unit_ids", pa.list_(_STRING)))
+REFERENCED, REFERENCE = extended(
+    SUPPORTED,
+    ("exact", STATEMENTS),
+    ("ideal", STATEMENTS),
+    ("dropped_statements", _INT),
+)
+"""With the statements of both answers, each with the gold windows that it rests on."""
+
+NUGGETED, NUGGET_COLUMN = extended(REFERENCED, ("nuggets", NUGGETS))
+"""With the nuggets of the exact answer."""
+
+
 MAIN, CHALLENGE = "main", "challenge"
-_WINDOW = ("unit_id", "doc_id", "grade", "section", "char_start", "char_end", "text")
+_UNIT = ("unit_id", "doc_id", "grade", "section", "char_start", "char_end", "text")
 _DOCUMENT = ("source_id", "title", "year")
 
 
@@ -74,7 +167,7 @@ def _listed(table: pa.Table) -> list[Any]:
 
 
 def _candidates(units: Units, unit_ids: Sequence[str]) -> dict[str, Row]:
-    windows = units.take(unit_ids, _WINDOW)
+    windows = units.take(unit_ids, _UNIT)
     documents = units.take_documents(windows["doc_id"].to_pylist()).select(list(_DOCUMENT))
     table = pa.table({**_columns(windows), **_columns(documents)})
     rows = table.select([item.name for item in POOL.value_type]).to_pylist()

@@ -3,7 +3,7 @@
 KINDS = {
     "BuildHypergraph": "build_hypergraph",
     "CutKeyedUnits": "document_keywords",
-    "EncodeFindings": "finding_vectors",
+    "EncodeFindings": "findings",
     "ExtractFeatures": "features",
     "ExtractFindings": "findings",
     "FindDocumentKeywords": "document_keywords",
