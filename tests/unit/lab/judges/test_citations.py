@@ -1,6 +1,6 @@
 """Cited documents beside gold ones; agreement with ragas on identical judgements.
 
-The latter is skipped where the package is absent: `pip install ragas "langchain-community<0.4"`, 0.4.3 was tried.
+The latter is skipped without `pip install ragas "langchain-community<0.4"`; 0.4.3 was tried.
 """
 
 from __future__ import annotations
