@@ -16,7 +16,7 @@ from srrag.core.provenance import KEY, fitted_on
 from srrag.core.spec import file_sha256
 from srrag.lab.experiment.abstain import evidence_of, fit, make_examples, read_texts, stated
 from srrag.lab.measure.near_topic import read_near_topic
-from srrag.lab.measure.retrieval import read_qrels
+from srrag.lab.measure.references import read_qrels
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit_json
 

@@ -10,7 +10,7 @@ from typing import Any
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers, reading
 from srrag.core.units import Units
-from srrag.lab.benchmark.decisions import counted, read_decisions
+from srrag.lab.benchmark.review import counted, read_decisions
 from srrag.lab.experiment.benchmark_files import Release, rebuild, report
 from srrag.lab.experiment.make_benchmark import Counted, MakeBenchmark, Standing
 from srrag.lab.experiment.running import Running

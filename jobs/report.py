@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from srrag.core.errors import UsageError, check_numbers
-from srrag.lab.report.page import write_report
+from srrag.lab.report.page import BenchmarkSection, section, write_report
 from srrag.lab.report.results import Results, read_results
-from srrag.lab.report.section import BenchmarkSection, section
 from srrag.lab.report.view import benches
 from srrag.runner.progress import say
 

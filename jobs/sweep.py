@@ -8,12 +8,17 @@ from typing import Any
 from srrag.core.errors import UsageError
 from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.estimate import estimate
-from srrag.lab.experiment.pairs import expanded_pairs, paired, readable_pairs
+from srrag.lab.experiment.evaluate import told
 from srrag.lab.experiment.read_bench import read_bench
+from srrag.lab.experiment.running import Terms
 from srrag.lab.experiment.sweep import bench_group, row_off, run_sweep
-from srrag.lab.experiment.sweep_summary import told
-from srrag.lab.experiment.table import readable, readable_systems
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.table import (
+    expanded_pairs,
+    paired,
+    readable,
+    readable_pairs,
+    readable_systems,
+)
 from srrag.lab.measure.scores import readable_chance
 from srrag.runner.progress import say
 

@@ -25,10 +25,11 @@ import shlex
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,6 @@ from ray import serve
 
 from perf.autoscaled_nodes import autoscaled
 from perf.autoscaling_plot import draw
-from perf.ticker import every
 from srrag.config.compose import configure
 from srrag.core.spec import place_field
 from srrag.engine.base import Model
@@ -174,6 +174,24 @@ async def wake(url: str) -> float:
     if outcome != "answered":
         raise RuntimeError(f"{outcome}: {record.reasons}")
     return round(seconds, 1)
+
+
+@contextmanager
+def every(seconds: float, look: Callable[[], None]) -> Iterator[None]:
+    """Call `look` every `seconds` in a thread, until the block ends."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(seconds):
+            look()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def watching(record: Record) -> AbstractContextManager[None]:

@@ -15,81 +15,69 @@ import asyncio
 import contextlib
 import itertools
 import json
+import multiprocessing
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
-from aiohttp import web
 
+from tests.endpoint import Endpoint, run
 from tests.endpoint_script import answer_by_rules
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 GRAPH = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "units", "sparse")]
 GRAPH += [f"stages.{name}=null" for name in ("windows", "entities", "communities")]
 FACTS = 8
+LIFETIME_S = 86_400.0
 
 
-@dataclass
-class Server:
-    """Serves `places` calls at a time, and notes how many were served at each change."""
+class NotedSlots(asyncio.Semaphore):
+    """Places of an endpoint, which note when each was taken and left."""
 
-    places: int
-    latency_s: float
-    changes: list[tuple[float, int]] = field(default_factory=list)
-    late_s: float = 0.0
-    _serving: int = 0
+    def __init__(self, places: int) -> None:
+        super().__init__(places)
+        self.changes: list[tuple[float, int]] = []
+
+    async def __aenter__(self) -> None:
+        """Take a place."""
+        await super().__aenter__()
+        self.changes.append((time.monotonic(), 1))
+
+    async def __aexit__(self, *error: Any) -> None:
+        """Leave it."""
+        self.changes.append((time.monotonic(), -1))
+        await super().__aexit__(*error)
+
+
+class CountedEndpoint(Endpoint):
+    """The endpoint of the tests, which counts the share of its places that is taken up."""
 
     def __post_init__(self) -> None:
         """Make the places."""
-        self._free = asyncio.Semaphore(self.places)
+        super().__post_init__()
+        self._slots = NotedSlots(self.slots)
 
-    async def chat(self, http: web.Request) -> web.Response:
-        """Answer a chat request."""
-        request = await http.json()
-        answer = _answer(request)
-        async with self._free:
-            self._note(1)
-            due = asyncio.get_running_loop().time() + self.latency_s
-            await asyncio.sleep(self.latency_s)
-            self.late_s += asyncio.get_running_loop().time() - due
-            self._note(-1)
-        words = sum(len(turn["content"]) for turn in request["messages"]) // 4
-        return web.json_response(
-            {
-                "choices": [{"message": {"content": answer}, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": words, "completion_tokens": len(answer) // 4},
-            }
-        )
-
-    async def figures(self, http: web.Request) -> web.Response:
+    def counts(self) -> dict[str, Any]:
         """The figures since they were last asked for."""
-        found = self._figures()
-        self.changes, self.late_s = [], 0.0
-        return web.json_response(found)
-
-    def _note(self, step: int) -> None:
-        self._serving += step
-        self.changes.append((time.monotonic(), step))
-
-    def _figures(self) -> dict[str, Any]:
-        moments = [moment for moment, _ in self.changes]
-        served = list(itertools.accumulate(step for _, step in self.changes))
-        full = [n for n, count in enumerate(served) if count == self.places]
-        calls = sum(step < 0 for _, step in self.changes)
+        moments = [moment for moment, _ in self._slots.changes]
+        steps = [step for _, step in self._slots.changes]
+        self._slots.changes = []
+        served, calls = list(itertools.accumulate(steps)), steps.count(-1)
+        full = [n for n, count in enumerate(served) if count == self.slots]
         if not full:
             return {"calls": calls, "most": max(served, default=0)}
         first, last = full[0], full[-1] + 1
         busy = sum(served[n] * (moments[n + 1] - moments[n]) for n in range(first, last))
         seconds = moments[last] - moments[first]
-        late = self.late_s / calls
-        share = busy / (self.places * seconds) * self.latency_s / (self.latency_s + late)
+        held = -sum(moment * step for moment, step in zip(moments, steps, strict=True))
+        late = held / calls - self.latency_s
+        share = busy / (self.slots * seconds) * self.latency_s / (self.latency_s + late)
         return {
             "share": round(share, 4),
             "calls": calls,
@@ -110,38 +98,30 @@ def _answer(request: dict[str, Any]) -> str:
     return json.dumps({"entities": lines, "relations": [], "findings": [], "proposals": []})
 
 
-def serve(server: Server, port_file: Path) -> None:
-    """Listen on a free port until killed."""
-
-    async def live() -> None:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/chat/completions", server.chat)
-        app.router.add_get("/figures", server.figures)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        port_file.write_text(str(runner.addresses[0][1]))
-        await asyncio.Event().wait()
-
-    asyncio.run(live())
+def serve(port_file: Path, places: int, latency_s: float) -> None:
+    """Listen on a free port until ended."""
+    endpoint = CountedEndpoint(
+        script=_answer, latency_s=latency_s, slots=places, lifetime_s=LIFETIME_S
+    )
+    asyncio.run(run(endpoint, 0, port_file, None))
 
 
 @contextlib.contextmanager
 def serving(folder: Path, places: int, latency_s: float) -> Iterator[str]:
     """Run the server as a process; yields its address."""
     port_file = folder / "port"
-    options = [f"--places={places}", f"--latency={latency_s}", f"--serve={port_file}"]
-    process = subprocess.Popen([sys.executable, "-m", "perf.calls", *options], cwd=REPOSITORY)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(port_file, places, latency_s))
+    process.start()
     try:
-        while not (port_file.exists() and port_file.read_text()):
-            if process.poll() is not None:
+        while not port_file.exists():
+            if not process.is_alive():
                 raise RuntimeError("the server ended at once")
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port_file.read_text()}"
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()
+        process.join()
 
 
 def write_corpora(shared: Path, folder: Path) -> dict[str, Path]:
@@ -174,7 +154,7 @@ def measure(url: str, corpus: Path, root: Path, profile: str, places: int) -> di
     _, stderr = process.communicate()
     if process.returncode:
         raise RuntimeError(stderr.decode()[-2000:])
-    with urllib.request.urlopen(url + "/figures") as response:
+    with urllib.request.urlopen(url + "/counts") as response:
         figures: dict[str, Any] = json.load(response)
     return figures
 
@@ -186,11 +166,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=1.0)
     parser.add_argument("--profiles", nargs="+", default=["local", "ray"])
     parser.add_argument("--shared", type=Path, default=REPOSITORY.parent / "shared" / "data")
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        serve(Server(options.places, options.latency), options.serve)
-        return
     found: dict[str, Any] = {}
     with (
         tempfile.TemporaryDirectory() as temporary,

@@ -25,7 +25,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,11 @@ from perf.drawn_corpus import (
     words_of,
     zipf,
 )
-from perf.scale_stages import replaced
-from perf.update import Names, drawn_names
+from perf.scale import replaced
+from perf.update import Names, TimedRunner, timed
 from srrag.algo.maxsim import maxsim
 from srrag.core.pipeline import bind
-from srrag.core.stage import Plan, Stage
+from srrag.core.stage import Plan
 from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.index.graph_reader import GraphIndex, GraphQuestion
@@ -53,8 +52,6 @@ from srrag.index.opened import DenseIndex
 from srrag.index.sparse import SparseIndex
 from srrag.index.tokens import TokenIndex
 from srrag.runner.build import BuildJob
-from srrag.runner.relation_builds import RelationBuilds
-from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 
 SAMPLE_S = 0.02
@@ -112,40 +109,11 @@ def private_bytes() -> int:
     return 1024 * int(text.partition("RssAnon:")[2].split(maxsplit=1)[0])
 
 
-@dataclass(frozen=True)
-class MeteredRunner(LocalRunner):
-    """Runs stages one by one and measures each."""
-
-    meter: Meter | None = None
-
-    def _run_stages(self, plan: Plan, store: Store, stages: Sequence[Stage], *rest: Any) -> None:
-        assert self.meter is not None
-        with self.meter.of(" ".join(stage.name for stage in stages)):
-            super()._run_stages(plan, store, stages, *rest)
-
-
-@contextmanager
-def metered(meter: Meter) -> Iterator[None]:
-    """Measure the builds; names get drawn vectors."""
-    build = RelationBuilds.run
-
-    def run(self: RelationBuilds, stage: Stage, at: Place) -> Any:
-        with meter.of(stage.name):
-            return build(self, stage, at)
-
-    RelationBuilds.run = run  # type: ignore[method-assign]
-    try:
-        with drawn_names(Names()):
-            yield
-    finally:
-        RelationBuilds.run = build  # type: ignore[method-assign]
-
-
 def built(root: Path, plan: Plan, documents: int) -> dict[str, Any]:
     """Build, or update, and return the costs by stage."""
     meter = Meter(root)
-    job = BuildJob(Store(root), plan, MeteredRunner(threads=1, meter=meter))
-    with metered(meter), meter.of("all"):
+    job = BuildJob(Store(root), plan, TimedRunner(threads=1, clock=meter))
+    with timed(meter, Names()), meter.of("all"):
         job.run(records(0, documents), Place(threads=1))
     whole = meter.costs["all"]
     whole["mb"] = sum(cost["mb"] for cost in meter.costs.values())

@@ -1,20 +1,25 @@
-"""What PubMed and ten million full texts would take: `python -m perf.scale [docs/scale.md]`.
+"""What PubMed and ten million full texts would take: `python -m perf.scale [ROOT]`.
 
-Writes two tables into the page, of what its table of stages says (measured by `perf.scale_stages`
-on abstracts; a full text counts as as many abstracts as have its tokens) and of rates: those
-marked "measured" come from docs/figures.md and the estimates of `srrag build estimate=true`,
-those marked "assumed" are of hardware that was not at hand. Change them here.
+ROOT is a finished build of abstracts (docs/scale.md says of which): the page's table of stages is
+made anew from it. Rows and bytes are counted from receipts and folders; seconds are those that the
+stages noted of themselves, in one process on one core. Two tables follow from that of stages (a
+full text counts as as many abstracts as have its tokens) and from rates: those marked "measured"
+come from docs/figures.md and the estimates of `srrag build estimate=true`, those marked "assumed"
+are of hardware that was not at hand. Change them here.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perf.scale_stages import StageCost, read_table, replaced
+from srrag.storage.atomic_write import read_json
+from srrag.storage.store import Store
 
+PAGE = Path("docs/scale.md")
 # Measured: tokens as `engine.tokenizer=utf8` counts them, a token every four bytes.
 PROMPT_FIXED = 1187
 """Tokens of an extraction prompt that are the same in each: instructions and schema."""
@@ -38,6 +43,78 @@ ABSTRACT_TOKENS = 375
 """Tokens of the text of one of the abstracts that the stages were measured on."""
 CORPORA = "<!-- corpora -->", "<!-- end of corpora -->"
 NODES = "<!-- nodes -->", "<!-- end of nodes -->"
+ABSTRACTS = 38_000_000
+"""Of PubMed."""
+MARKS = "<!-- stages -->", "<!-- end of stages -->"
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage made: rows (0 where it counts none), bytes on disk, seconds."""
+
+    name: str
+    rows: int
+    bytes: int
+    seconds: float
+
+
+def measured(root: Path, build: str = "default") -> tuple[int, list[StageCost]]:
+    """The documents of a build, and the cost of each stage."""
+    store = Store(root)
+    costs, documents, known = [], 0, set[int]()
+    for name, entry in store.read_pointer(build)["stages"].items():
+        folder = store.stage_dir(name, entry["fingerprint"])
+        states = [file.stat() for file in folder.rglob("*") if file.is_file()]
+        size = sum(state.st_size for state in states if state.st_ino not in known)
+        known.update(state.st_ino for state in states)  # a link is no new byte
+        if "parts" in entry:
+            receipts = store.receipts(name, entry["fingerprint"], entry["parts"])
+            rows = sum(receipt.rows_out - receipt.rejected for receipt in receipts)
+            seconds = sum(receipt.seconds for receipt in receipts)
+            documents = rows if name == "documents" else documents
+        else:
+            rows, seconds = 0, read_json(folder / "manifest.json")["seconds"]
+        costs.append(StageCost(name, rows, size, seconds))
+    return documents, costs
+
+
+def stage_table(documents: int, costs: list[StageCost]) -> str:
+    """Markdown: a row a stage, for 1,000 documents and for PubMed."""
+    lines = [
+        "| stage | rows | MB | s | PubMed: rows | TB | CPU hours |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    whole = StageCost("all", 0, sum(c.bytes for c in costs), sum(c.seconds for c in costs))
+    for cost in (*costs, whole):
+        thousand, more = documents / 1000, ABSTRACTS / documents
+        rows = f"{cost.rows / thousand:,.0f}" if cost.rows else ""
+        many = f"{cost.rows * more / 1e6:,.0f} M" if cost.rows else ""
+        lines.append(
+            f"| {cost.name} | {rows} | {cost.bytes / thousand / 1e6:.2f} "
+            f"| {cost.seconds / thousand:.2f} | {many} | {cost.bytes * more / 1e12:.3f} "
+            f"| {cost.seconds * more / 3600:,.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def read_table(text: str) -> dict[str, StageCost]:
+    """What a thousand documents make and take by stage, from a page that holds the table."""
+    found = {}
+    for line in text.partition(MARKS[0])[2].partition(MARKS[1])[0].splitlines():
+        name, *cells = (cell.strip().replace(",", "") for cell in line.strip("| ").split("|"))
+        if len(cells) == 6 and re.fullmatch(r"[\d.]+", cells[1]):
+            rows, size, seconds = (float(cell or 0) for cell in cells[:3])
+            found[name] = StageCost(name, int(rows), round(size * 1e6), seconds)
+    return found
+
+
+def replaced(text: str, marks: tuple[str, str], told: str) -> str:
+    """A page with this text between two marks; raises ValueError if it lacks them."""
+    before, begin, rest = text.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
+    if not (begin and end):
+        raise ValueError(f"the page has no {' … '.join(marks)}")
+    return f"{before}{begin}\n{told}\n{end}{after}"
 
 
 @dataclass(frozen=True)
@@ -137,9 +214,11 @@ def page_of(text: str) -> str:
 
 
 def main() -> None:
-    """Write both tables into the page."""
-    page = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/scale.md")
-    page.write_text(page_of(page.read_text("utf-8")), "utf-8")
+    """Write the tables into the page, that of stages only for a root."""
+    text = PAGE.read_text("utf-8")
+    if len(sys.argv) > 1:
+        text = replaced(text, MARKS, stage_table(*measured(Path(sys.argv[1]))))
+    PAGE.write_text(page_of(text), "utf-8")
 
 
 if __name__ == "__main__":

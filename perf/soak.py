@@ -31,8 +31,7 @@ from typing import Any
 
 import psutil
 
-from perf.autoscaling import Record, drive
-from perf.ticker import every
+from perf.autoscaling import Record, drive, every
 from srrag.config.compose import configure
 from srrag.core.pipeline import build_version
 from srrag.lab.measure.references import resource_path

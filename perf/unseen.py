@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from srrag.config.compose import configure
+from srrag.lab.experiment.bench import in_sample
 from srrag.lab.experiment.configurations import configurations
-from srrag.lab.experiment.in_sample import in_sample
 from srrag.lab.experiment.read_bench import read_bench
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 
 
 def main(out: str, arguments: list[str]) -> None:

@@ -119,10 +119,10 @@ class Clock:
 class TimedRunner(LocalRunner):
     """Runs stages one by one, so that each has its own time."""
 
-    clock: Clock | None = None
+    clock: Any = None
+    """With `of`, the context of a stage's name."""
 
     def _run_stages(self, plan: Plan, store: Store, stages: Sequence[Stage], *rest: Any) -> None:
-        assert self.clock is not None
         with self.clock.of(" ".join(stage.name for stage in stages)):
             super()._run_stages(plan, store, stages, *rest)
 
@@ -134,7 +134,9 @@ class Names:
 
     def __init__(self) -> None:
         self.words: dict[str, np.ndarray] = {}
-        self.seconds = 0.0
+        self.stage = ""
+        self.seconds: dict[str, float] = defaultdict(float)
+        """Of encoding, by stage."""
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit sums of a random vector a word: names that share words are near."""
@@ -144,7 +146,7 @@ class Names:
             for word in name.split():
                 vectors[row] += self._vector(word)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-        self.seconds += time.process_time() - started
+        self.seconds[self.stage] += time.process_time() - started
         return vectors
 
     def _vector(self, word: str) -> np.ndarray:
@@ -155,31 +157,20 @@ class Names:
 
 
 @contextmanager
-def drawn_names(names: Names) -> Iterator[None]:
-    """Give names and descriptions of communities drawn vectors."""
-    with mock.patch.object(name_vectors, "load", lambda *_: names):
-        yield
-
-
-@contextmanager
-def timed(clock: Clock, names: Names) -> Iterator[None]:
-    """Time the builds, and the encoding of names apart from them."""
+def timed(clock: Any, names: Names) -> Iterator[None]:
+    """Time the builds, whose names and descriptions of communities get drawn vectors."""
     build = RelationBuilds.run
 
     def run_timed(self: RelationBuilds, stage: Stage, at: Place) -> Any:
-        names.seconds = 0.0
+        names.stage = stage.name
         with clock.of(stage.name):
-            found = build(self, stage, at)
-        clock.seconds[stage.name] -= names.seconds
-        clock.seconds["encoding names"] += names.seconds
-        return found
+            return build(self, stage, at)
 
-    RelationBuilds.run = run_timed  # type: ignore[method-assign]
-    try:
-        with drawn_names(names):
-            yield
-    finally:
-        RelationBuilds.run = build  # type: ignore[method-assign]
+    with (
+        mock.patch.object(RelationBuilds, "run", run_timed),
+        mock.patch.object(name_vectors, "load", lambda *_: names),
+    ):
+        yield
 
 
 def plan_of(root: Path) -> Plan:
@@ -197,13 +188,14 @@ def plan_of(root: Path) -> Plan:
 def run(root: Path, records: Sequence[RawRecord], names: Names) -> dict[str, Any]:
     """Build or update; seconds by stage, and the figures of the builds."""
     clock, plan = Clock(), plan_of(root)
+    names.seconds.clear()
     with clock.of("all"), timed(clock, names):
         job = BuildJob(Store(root), plan, TimedRunner(threads=1, clock=clock))
         figures = job.run(records, Place(threads=1))["figures"]
-    encoding = clock.seconds.pop("encoding names")
-    whole = clock.seconds.pop("all") - encoding
-    rest = whole - sum(clock.seconds.values())
-    seconds = {**clock.seconds, "the rest": rest, "all": whole}
+    whole = clock.seconds.pop("all") - sum(names.seconds.values())
+    stages = {name: value - names.seconds[name] for name, value in clock.seconds.items()}
+    rest = whole - sum(stages.values())
+    seconds = {**stages, "the rest": rest, "all": whole}
     return {"seconds": {name: round(value, 3) for name, value in seconds.items()}, **figures}
 
 

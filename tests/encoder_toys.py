@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from srrag.lab.train.encoder.material import GoldMaterial
-from srrag.lab.train.encoder.task import EncoderSettings, EncoderTask
+from srrag.lab.train.encoder.task import EncoderSettings, EncoderTask, GoldMaterial
 from srrag.model.encoder import Encoder
 from tests.tiny_models import make_bert
 from tests.unit.lab.train.filter_toys import DRUGS

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask, fingerprint_of, read_abstracts
 from srrag.model.encoder import model_path
 
 WORDS = {

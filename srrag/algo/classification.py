@@ -1,4 +1,4 @@
-"""Metrics of a binary classifier, computed for many weightings of the same pairs at once.
+"""Metrics of classifiers of pairs and of tokens, and folds of questions to measure them on.
 
 Weights make a bootstrap possible without copies: a row of weights holds how often each pair was
 drawn. Labels are 0 or 1, float64 (pairs,); scores or probabilities are float64 (pairs,); weights
@@ -7,10 +7,13 @@ are float64 (draws, pairs).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+
+from srrag.algo.significance import Interval, counts_intervals
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -158,3 +161,72 @@ def sigmoid(logits: Floats) -> Floats:
 
 def _share(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+CLASSES = ("P", "I", "O")
+Labels = npt.NDArray[np.int8]
+"""Class of each token: 0 none, else 1 + index in CLASSES."""
+Counts = npt.NDArray[np.float64]
+"""(3, 3) with a row per class: true positives, tokens found, and gold tokens."""
+
+
+def token_counts(gold: Labels, found: Labels) -> Counts:
+    """Count the tokens of each class; counts of several texts can be added."""
+    return np.array(
+        [
+            [np.sum((gold == c) & (found == c)), np.sum(found == c), np.sum(gold == c)]
+            for c in range(1, len(CLASSES) + 1)
+        ],
+        np.float64,
+    )
+
+
+def token_figures(counts: Counts) -> dict[str, float]:
+    """Precision, recall and F1 of each class, and `token_macro_F1`, the mean of the three F1.
+
+    A class without gold and found tokens scores 0, like a class without a true positive.
+    """
+    return {name: float(values[0]) for name, values in _figures(counts[None]).items()}
+
+
+def figure_intervals(
+    counts: Counts, *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
+) -> dict[str, Interval]:
+    """The same figures with percentile bootstrap intervals over documents, by name.
+
+    `counts` is (documents, 3, 3). Raises ValueError for no documents.
+    """
+    if not len(counts):
+        raise ValueError("an interval needs at least one document")
+    return counts_intervals(counts, _figures, resamples=resamples, level=level, seed=seed)
+
+
+def _figures(counts: Counts) -> dict[str, Counts]:
+    """The figures of each of several counts (n, 3, 3), by name."""
+    hits, found, gold = np.moveaxis(counts, 2, 0)
+    scores = hits / np.maximum(1.0, found), hits / np.maximum(1.0, gold)
+    f1 = 2 * hits / np.maximum(1.0, found + gold)  # 0 if both are 0
+    out: dict[str, Counts] = {}
+    for place, name in enumerate(CLASSES):
+        for each, values in zip(("precision", "recall", "F1"), (*scores, f1), strict=True):
+            out[f"{name}_{each}"] = values[:, place]
+    return {**out, "token_macro_F1": f1.mean(axis=1)}
+
+
+FOLDS = 5
+
+
+def question_fold(text: str) -> int:
+    """The fold of a question, 0 … FOLDS - 1, by a hash of its words, so repeats share it."""
+    words = "".join(c if c.isalnum() else " " for c in text.casefold()).split()
+    return int(hashlib.sha256(" ".join(words).encode()).hexdigest()[:8], 16) % FOLDS
+
+
+def held_names(names: Iterable[str], share: float, seed: int, least: int = 0) -> set[str]:
+    """A random `share` of the distinct names, rounded, at least `least`, to hold out.
+
+    It depends on the names and the seed, not on the order.
+    """
+    distinct = sorted(set(names))
+    order = np.random.default_rng(seed).permutation(len(distinct)).tolist()
+    return {distinct[place] for place in order[: max(least, round(share * len(distinct)))]}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from srrag.algo.language import guess_language
+from srrag.algo.terms import guess_language
 from srrag.answer.evidence import Evidence, Paper
 from srrag.answer.write.cited import without_lead
 from srrag.core.standing import GRADES, STUDIES, joined, kinds_of

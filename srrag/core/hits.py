@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.rrf import Ranking
+from srrag.algo.fusion import Ranking
 from srrag.core.schema import HITS, PATHS
 
 Ints = npt.NDArray[np.int64]

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.algo.affinity import Basis
-from srrag.algo.communities import Detected, detect, update
+from srrag.algo.communities import Detected, DetectionState, detect, update
 from srrag.algo.leiden import modularity
-from srrag.algo.local_moving import DetectionState
 from srrag.core.schema import COMMUNITIES
 from srrag.core.spec import segment_id
 from srrag.core.step import Build, Place, PreviousVersion

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from srrag.algo.token_f1 import CLASSES
+from srrag.algo.classification import CLASSES
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.model.embed import budgeted
 from srrag.model.encoder import BACKENDS, once

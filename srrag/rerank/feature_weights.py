@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from srrag.algo.betr import GRADES
-from srrag.algo.folds import FOLDS
+from srrag.algo.classification import FOLDS
 from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
 from srrag.core.spec import spec
 from srrag.model.encoder import COLBERT, Encoder

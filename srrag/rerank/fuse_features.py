@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.algo.betr import GRADES
-from srrag.algo.folds import question_fold
+from srrag.algo.classification import question_fold
 from srrag.core.hits import Offsets, best_places, codes, unpack_hits
 from srrag.core.provenance import Fitted
 from srrag.core.schema import HITS

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.algo.fusion import min_max
 from srrag.algo.maxsim import best_products, summed
-from srrag.algo.rrf import min_max
 from srrag.core.hits import Offsets, unpack_hits
 from srrag.core.step import Place
 from srrag.core.units import open_units

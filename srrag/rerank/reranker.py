@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.rrf import rank_scores
+from srrag.algo.fusion import rank_scores
 from srrag.core.hits import (
     SCORE_DECIMALS,
     Ints,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.pool import Reduce, pool
+from srrag.algo.fusion import Reduce, pool
 from srrag.core.hits import Ints, codes, pack_flat, ranks, unpack_hits
 from srrag.core.pipeline import Pipeline, PipelineSlice, added, chain
 from srrag.core.rows import with_columns
@@ -37,7 +37,7 @@ class SearchBranches(Step):
     scores against different texts do not compare well. Each `key` counts once, as its best
     window: the window (`unit`), the corpus's own document, or the PubMed article (`pmid`; a
     document without a PMID counts by its own id). `reduce` says how to join the scores of a key
-    (see `srrag.algo.pool`), and the best `keep` go on; 0 keeps all. `branches` is "" for the
+    (see `srrag.algo.fusion`), and the best `keep` go on; 0 keeps all. `branches` is "" for the
     question alone. Blank and repeated texts are not searched. The columns that `search` and
     `rerank` write stay inside; `found` says which branches found each window, with rank and score.
     A branch that is rejected rejects its question.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from srrag.algo.fusion import RRF_K, reciprocal_rank_fusion
 from srrag.algo.maxsim import take_ragged
-from srrag.algo.rrf import RRF_K, reciprocal_rank_fusion
 from srrag.core.hits import codes, pack_flat, pack_ranking, ranks, unpack_hits
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step

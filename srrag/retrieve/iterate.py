@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.rrf import rank_scores
+from srrag.algo.fusion import rank_scores
 from srrag.core.hits import codes, pack_ranking, unpack_hits
 from srrag.core.pipeline import TRACE, Pipeline, spare
 from srrag.core.schema import FOUND, HITS, QUESTIONS, REJECT, ROUNDS

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srrag.algo.rrf import RRF_K, rank_scores, reciprocal_rank_fusion
+from srrag.algo.fusion import RRF_K, rank_scores, reciprocal_rank_fusion
 from srrag.core.hits import FoundWindows, codes, pack_ranking
 from srrag.core.schema import FOUND, HITS
 from srrag.core.standing import GRADES, check_grades

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, Field
 
-from srrag.algo.language import guess_language
+from srrag.algo.terms import guess_language
 from srrag.core.units import Units
 
 MAX_READ = 20_000

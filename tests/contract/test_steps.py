@@ -39,18 +39,17 @@ from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
 from srrag.lab.benchmark.filter_dense import FilterDense
 from srrag.lab.benchmark.grade_support import GradeSupport
-from srrag.lab.benchmark.pool import pooled
-from srrag.lab.benchmark.sample import SampleSeeds
+from srrag.lab.benchmark.sample import SampleSeeds, pooled
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
 from srrag.lab.experiment.judging import judges, sources
 from srrag.lab.experiment.preference import pair_evidence
-from srrag.lab.judges.gold_citations import MeasureGoldCitations
-from srrag.lab.judges.preference import JudgePreference
+from srrag.lab.judges.accuracy import JudgePreference
+from srrag.lab.judges.citations import MeasureGoldCitations
 from srrag.lab.measure.cases import make_cases, read_gold_answers
 from srrag.lab.measure.references import resource_path
-from srrag.lab.train.filter.report import write_model
+from srrag.lab.train.filter.judge import write_model
 from srrag.llm.read_answer import read
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.encoder import Encoder
@@ -66,8 +65,7 @@ from srrag.runner.part import live
 from srrag.storage.store import Store
 from srrag.systems.rasrag.text_units import CutBigUnits, CutSmallUnits
 from srrag.systems.rasrag.textbook_tree import BuildTextbookTree
-from srrag.systems.rethinking.filter_evidence import FilterEvidence
-from srrag.systems.rethinking.judge_evidence import JudgeEvidence
+from srrag.systems.rethinking.filter_evidence import FilterEvidence, JudgeEvidence
 from srrag.systems.rethinking.rationale import WriteRationale
 from tests.sample_json import sample_json
 from tests.tiny_models import make_cross_encoder

@@ -22,7 +22,7 @@ OF_AN_ANSWER = {
     "index/opened.py": 1, "core/units.py": 2, "storage/mapped_table.py": 3,
     "retrieve/branches.py": 1, "retrieve/iterate.py": 2, "systems/rasrag/search_tree.py": 1,
     "core/hits.py": 1, "core/pipeline.py": 1,
-    "lab/experiment/controls.py": 1,
+    "lab/experiment/judging.py": 1,
     "rerank/fuse_features.py": 1,
     "serve/graph_view.py": 1,
     "serve/ray/step_worker.py": 1, "serve/remote_steps.py": 2,
@@ -44,9 +44,8 @@ WHOLE_EXPORT = {
 }  # fmt: skip
 """An export holds the ids of what it exports, of the whole graph unless some is chosen."""
 OF_A_BOOK = {
-    "systems/ideprag/build_hypergraph.py": 9, "systems/ideprag/hypergraph_reader.py": 1,
-    "systems/rasrag/textbook_tree.py": 1,
-    "systems/rasrag/tree_reader.py": 1,
+    "systems/ideprag/build_hypergraph.py": 9, "systems/ideprag/hypergraph.py": 1,
+    "systems/rasrag/textbook_tree.py": 2,
 }  # fmt: skip
 """Plans for textbooks and for hypergraphs of some thousand papers."""
 JOINED = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from srrag.lab.measure.references import resource_path
-from srrag.lab.train.filter.report import write_model
+from srrag.lab.train.filter.judge import write_model
 from srrag.model.filter import Base, Decision
 from tests.conftest import linked
 from tests.e2e.command import fault, srrag

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from srrag.core.schema import empty_value
 from srrag.lab.benchmark.grade_support import GradeSupport
-from srrag.lab.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
+from srrag.lab.benchmark.sample import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference

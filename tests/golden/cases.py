@@ -44,7 +44,7 @@ from srrag.systems.biogen.summarise import SummariseDocuments
 from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
 from srrag.systems.ideprag.features import ExtractFeatures
 from srrag.systems.ideprag.findings import ExtractFindings
-from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.ideprag.search_topics import FindSearchWords
 from srrag.systems.ideprag.topic_summaries import PROMPT as TOPIC_PROMPT
 from srrag.systems.rethinking import rationale
 from tests.golden.bench_cases import BENCH_CASES

@@ -8,12 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.lab.judges.accuracy import JudgeAccuracy
-from srrag.lab.judges.choice import JudgeChoice
+from srrag.lab.judges.accuracy import JudgeAccuracy, JudgeChoice, JudgePreference
 from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.preference import JudgePreference
-from srrag.lab.judges.statements import JudgeStatements
-from srrag.lab.judges.support import JudgeClaims
+from srrag.lab.judges.support import JudgeClaims, JudgeStatements
 from srrag.lab.measure.judgements import CASES
 from srrag.llm.completion import Prompt
 from tests.judged import claim

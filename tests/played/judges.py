@@ -24,19 +24,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import ratio_interval
+from srrag.algo.significance import ratio_interval
 from srrag.core.schema import EVIDENCE, empty_value, sentence_row
 from srrag.core.step import Place, Step
 from srrag.engine.openai.engine import HttpEngine
 from srrag.lab.experiment.judging import sources
 from srrag.lab.judges.accuracy import JudgeAccuracy
 from srrag.lab.judges.citations import MeasureCitations
-from srrag.lab.judges.claims import MeasureClaims
 from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.judges.picot_match import MeasurePicot
-from srrag.lab.judges.statements import JudgeStatements
-from srrag.lab.judges.support import JudgeClaims
+from srrag.lab.judges.nuggets import MeasureClaims, MeasureNuggets, MeasurePicot
+from srrag.lab.judges.support import JudgeClaims, JudgeStatements
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.judging_steps import metrics_of
 from srrag.lab.measure.scores import score

@@ -10,8 +10,8 @@ import pytest
 
 import jobs.train_filter
 from srrag.config.compose import configure
-from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.filter.training import run_plain
+from srrag.lab.train.loop import trained_weights
 from srrag.model.filter import Base
 from srrag.runner.ray.train import train_on_ray
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, toy_task, write_rows

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 
-from srrag.algo.language import guess_language
-from srrag.algo.terms import STOPWORDS, terms
+from srrag.algo.terms import STOPWORDS, guess_language, terms
 from srrag.answer.gate.answerable import packaged_model
 from srrag.answer.gate.coverage import TELLING, Held, TextSource, held
 from srrag.answer.select.candidates import speaks_to_a_model

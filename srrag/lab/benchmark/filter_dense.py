@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.algo.terms import terms
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import Function, Place, Step
-from srrag.lab.benchmark.relations import SEEDS
+from srrag.lab.benchmark.sample import SEEDS
 from srrag.llm.completion import Fault
 from srrag.reading.prose import Role, find_quote, split_sentences
 

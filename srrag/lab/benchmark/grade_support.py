@@ -15,7 +15,7 @@ from pydantic import Field
 from srrag.algo.entailment import VERSION, content_stems, entails
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
-from srrag.lab.benchmark.relations import SUPPORT, SUPPORTED
+from srrag.lab.benchmark.sample import SUPPORT, SUPPORTED
 from srrag.lab.measure.judgements import in_order, incomplete
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens

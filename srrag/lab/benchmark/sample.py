@@ -1,17 +1,182 @@
-"""Seed windows: stratified sampling by grade (SR-RAG, section 4.5), and condition within it."""
+"""Seed windows by grade and condition, pools of candidates, and the relations of the steps.
+
+SR-RAG, section 4.5. A row is a seed window, later with its question.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
 
 import pyarrow as pa
 
+from srrag.core.rows import Row, rejected
+from srrag.core.schema import NUGGETS, PICOT, relation
 from srrag.core.spec import content_id, question_id
 from srrag.core.units import Units
-from srrag.lab.benchmark.pool import in_turn
-from srrag.lab.benchmark.relations import SEEDS
+from srrag.llm.completion import Fault
+
+_STRING = pa.string()
+_INT = pa.int32()
+_WINDOW = (
+    ("unit_id", _STRING),
+    ("doc_id", _STRING),
+    ("source_id", _STRING),
+    ("grade", _STRING),
+    ("title", _STRING),
+    ("year", _INT),
+)
+_SPAN = (("char_start", _INT), ("char_end", _INT))
+
+
+def extended(schema: pa.Schema, *fields: tuple[str, pa.DataType]) -> tuple[pa.Schema, pa.Schema]:
+    """Return the schema with more columns, and a schema of the new ones; both end in `reject`."""
+    added = relation(*fields)
+    kept = [item for item in schema if item.name != "reject"]
+    return pa.schema([*kept, *added]), added
+
+
+def listed(*fields: tuple[str, pa.DataType]) -> pa.DataType:
+    """Return the type of a list of structs with these fields."""
+    return pa.list_(pa.struct([pa.field(name, kind) for name, kind in fields]))
+
+
+SEEDS = relation(
+    ("query_id", _STRING),
+    *_WINDOW,
+    ("condition", _STRING),
+    ("section", _STRING),
+    *_SPAN,
+    ("window", _STRING),
+    ("asked", pa.list_(_STRING)),
+)
+"""Sampled windows; the span counts characters of the cleaned document.
+
+`asked` are the questions that were written before of other windows of the document.
+"""
+
+QUESTIONED, QUESTION = extended(
+    SEEDS,
+    ("text", _STRING),
+    ("conclusion", _STRING),
+    ("picot", PICOT),
+    ("certainty", _STRING),
+    ("certainty_reason", _STRING),
+)
+"""With the question, and the verbatim stretch of the window that answers it."""
+
+POOL = listed(*_WINDOW, ("section", _STRING), *_SPAN, ("text", _STRING))
+POOLED, _ = extended(QUESTIONED, ("track", _STRING), ("seed_rank", _INT), ("pool", POOL))
+"""With the candidates, best first. `seed_rank` counts from 1 in the baseline; 0: not found."""
+
+GOLD = listed(
+    *_WINDOW,
+    ("support", _STRING),
+    ("reason", _STRING),
+    *_SPAN,
+    ("quote", _STRING),
+    ("text", _STRING),
+)
+SUPPORTED, SUPPORT = extended(
+    QUESTIONED,
+    ("track", _STRING),
+    ("seed_rank", _INT),
+    ("gold", GOLD),
+    ("weak", _INT),
+    ("unrelated", _INT),
+    ("not_graded", _INT),
+    ("whole_windows", _INT),
+)
+"""With the gold windows, by grade: span and quote are what supports, `text` is the window.
+
+`weak` and `unrelated` count the candidates graded so, `not_graded` those whose grade was lost,
+`whole_windows` the gold for which no verbatim quote was given: there it is the window.
+"""
+
+STATEMENTS = listed(("text", _STRING), ("unit_ids", pa.list_(_STRING)))
+REFERENCED, REFERENCE = extended(
+    SUPPORTED,
+    ("exact", STATEMENTS),
+    ("ideal", STATEMENTS),
+    ("dropped_statements", _INT),
+)
+"""With the statements of both answers, each with the gold windows that it rests on."""
+
+NUGGETED, NUGGET_COLUMN = extended(REFERENCED, ("nuggets", NUGGETS))
+"""With the nuggets of the exact answer."""
+
+
+MAIN, CHALLENGE = "main", "challenge"
+_UNIT = ("unit_id", "doc_id", "grade", "section", "char_start", "char_end", "text")
+_DOCUMENT = ("source_id", "title", "year")
+
+
+def pooled(
+    questions: pa.Table,
+    units: Units,
+    accessible: pa.Table,
+    rankings: Sequence[pa.Table],
+    at: int,
+    depth: int,
+) -> pa.Table:
+    """Add track and candidates to QUESTIONED; returns POOLED.
+
+    A question is `main` if the baseline (`accessible`) ranks its seed window among the first `at`,
+    else `challenge`. The pool has `depth` windows: the seed, then those of all rankings and the
+    baseline, interleaved by rank. A question that a pipeline rejected is rejected. Rankings are
+    tables with columns `hits` and `reject`, one row for each row of `questions`, in order.
+    """
+    columns = [_listed(table) for table in (*rankings, accessible)]
+    rows = []
+    for number, question in enumerate(questions.to_pylist()):
+        ranked = [column[number] for column in columns]
+        lost = next((each for each in ranked if isinstance(each, Fault)), None)
+        if lost is not None:
+            blank: Row = {"track": "", "seed_rank": 0, "pool": []}
+            rows.append({**question, **blank, **rejected("retrieval", lost)})
+            continue
+        seed, baseline = question["unit_id"], ranked[-1]
+        rank = baseline.index(seed) + 1 if seed in baseline else 0
+        pool = in_turn([[seed], *ranked], depth)
+        track = MAIN if 0 < rank <= at else CHALLENGE
+        rows.append({**question, "track": track, "seed_rank": rank, "pool": pool})
+    found = _candidates(units, sorted({name for row in rows for name in row["pool"]}))
+    for row in rows:
+        row["pool"] = [found[name] for name in row["pool"]]
+    return pa.Table.from_pylist(rows, schema=POOLED)
+
+
+def in_turn(rankings: Sequence[Sequence[str]], depth: int | None = None) -> list[str]:
+    """Interleave rankings: the first of each, then the second of each, …, without duplicates."""
+    turns = (name for turn in zip_longest(*rankings) for name in turn if name is not None)
+    return list(dict.fromkeys(turns))[:depth]
+
+
+def _listed(table: pa.Table) -> list[Any]:
+    """Return the ranked windows of each question, or the reject of a failed one."""
+    rows = table.select(["hits", "reject"]).to_pylist()
+    return [
+        Fault(row["reject"]["reason"], row["reject"]["detail"])
+        if row["reject"]
+        else [hit["unit_id"] for hit in row["hits"]]
+        for row in rows
+    ]
+
+
+def _candidates(units: Units, unit_ids: Sequence[str]) -> dict[str, Row]:
+    windows = units.take(unit_ids, _UNIT)
+    documents = units.take_documents(windows["doc_id"].to_pylist()).select(list(_DOCUMENT))
+    table = pa.table({**_columns(windows), **_columns(documents)})
+    rows = table.select([item.name for item in POOL.value_type]).to_pylist()
+    return {row["unit_id"]: row for row in rows}
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    return {name: table[name] for name in table.column_names}
+
 
 STRATA = ("grade", "condition")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
-from srrag.lab.benchmark.relations import NUGGET_COLUMN, NUGGETED
+from srrag.lab.benchmark.sample import NUGGET_COLUMN, NUGGETED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Usage, quoted, tally
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.reading.numbers import lost_numbers

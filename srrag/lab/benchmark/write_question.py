@@ -13,7 +13,7 @@ import pyarrow as pa
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.filter_dense import conclusions
-from srrag.lab.benchmark.relations import QUESTION, QUESTIONED
+from srrag.lab.benchmark.sample import QUESTION, QUESTIONED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.mentions import find_mentions

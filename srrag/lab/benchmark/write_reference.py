@@ -12,7 +12,7 @@ import pyarrow as pa
 from srrag.answer.write.cited import MAX_CITES, Number, best_grade
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
-from srrag.lab.benchmark.relations import REFERENCE, REFERENCED
+from srrag.lab.benchmark.sample import REFERENCE, REFERENCED
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.reading.numbers import lost_numbers

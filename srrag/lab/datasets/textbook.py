@@ -9,7 +9,7 @@ from typing import Literal
 
 from srrag.core.spec import content_id
 from srrag.lab.datasets import json_lines
-from srrag.lab.measure.retrieval import read_qrels
+from srrag.lab.measure.references import read_qrels
 
 Kind = Literal["outcomes", "known_items"]
 KINDS: tuple[Kind, ...] = ("outcomes", "known_items")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.classification import fit_logistic, sigmoid
-from srrag.algo.intervals import ratio_interval
+from srrag.algo.significance import ratio_interval
 from srrag.answer.gate.answerable import sources
 from srrag.answer.gate.coverage import FEATURES, Floats, Frequencies, features, held
 from srrag.core.figures import measured

@@ -17,12 +17,17 @@ from srrag.core.errors import UsageError, reading
 from srrag.core.rows import Row
 from srrag.core.spec import content_id
 from srrag.core.step import Place, Step
-from srrag.lab.experiment.bench import Bench, Outcome
-from srrag.lab.experiment.controls import judge_controls, most_evidence, unfit, wanted
-from srrag.lab.experiment.in_sample import InSample, split
-from srrag.lab.experiment.judging import judge, judged_in
+from srrag.lab.experiment.bench import Bench, InSample, Outcome, split
+from srrag.lab.experiment.judging import (
+    judge,
+    judge_controls,
+    judged_in,
+    most_evidence,
+    unfit,
+    wanted,
+)
 from srrag.lab.experiment.rankings import Judged
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 from srrag.lab.measure.cases import Cases, make_cases, read_gold_answers, read_ids
 from srrag.lab.measure.judgements import JUDGEMENTS
 from srrag.lab.measure.judging_steps import metrics_of

@@ -16,10 +16,9 @@ from srrag.core.formats import write_lines
 from srrag.core.rows import Row
 from srrag.core.schema import REJECTS
 from srrag.core.spec import content_id
-from srrag.lab.benchmark.pool import CHALLENGE
-from srrag.lab.benchmark.public import public_row, read_public, rebuilt
-from srrag.lab.benchmark.release import composition
+from srrag.lab.benchmark.release import composition, public_row, read_public, rebuilt
 from srrag.lab.benchmark.review import review_rows, write_sheet
+from srrag.lab.benchmark.sample import CHALLENGE
 from srrag.runner.part import live
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit, write_parquet

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES
-from srrag.algo.folds import FOLDS
-from srrag.algo.intervals import bootstrap_interval
-from srrag.algo.significance import paired_bootstrap
+from srrag.algo.classification import FOLDS
+from srrag.algo.significance import bootstrap_interval, paired_bootstrap
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured, printed
 from srrag.core.pipeline import Pipeline, PipelineSlice
@@ -23,8 +22,7 @@ from srrag.core.step import within
 from srrag.core.units import open_units
 from srrag.lab.experiment.rankings import Judged, read_judged
 from srrag.lab.experiment.running import Running
-from srrag.lab.measure.references import resource_path
-from srrag.lab.measure.retrieval import per_question
+from srrag.lab.measure.references import per_question, resource_path
 from srrag.lab.train.betr.features import (
     AskedCandidates,
     FeatureSettings,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.algo.betr import GRADES, query_losses
-from srrag.algo.intervals import bootstrap_interval
+from srrag.algo.significance import bootstrap_interval
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on, unknown

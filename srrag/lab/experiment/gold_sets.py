@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from srrag.algo.folds import FOLDS, question_fold
+from srrag.algo.classification import FOLDS, question_fold
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits
@@ -18,8 +18,7 @@ from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.corpus.record import json_lines
 from srrag.lab.experiment.rankings import read_windows
-from srrag.lab.measure.references import read_gold, resource_path, window_qrels
-from srrag.lab.measure.retrieval import Qrels, read_qrels
+from srrag.lab.measure.references import Qrels, read_gold, read_qrels, resource_path, window_qrels
 from srrag.lab.train.betr.pair_file import Origin, sample_pairs, write_pairs
 from srrag.rerank.betr import RerankBETR, scorer
 from srrag.retrieve.questions import question_table
@@ -130,7 +129,7 @@ class GoldSet:
         return len(self.questions)
 
     def of_folds(self, folds: Sequence[int]) -> GoldSet:
-        """The questions of these folds (srrag.algo.folds), with all passages."""
+        """The questions of these folds (srrag.algo.classification), with all passages."""
         rows = [n for n, text in enumerate(self.questions) if question_fold(text) in folds]
         return GoldSet(
             [self.questions[n] for n in rows], self.passages, [self.gold[n] for n in rows]

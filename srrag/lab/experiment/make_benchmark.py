@@ -16,11 +16,9 @@ from srrag.core.errors import UsageError
 from srrag.core.rows import Row
 from srrag.core.step import LLMStep, Place, Step
 from srrag.core.units import Units
-from srrag.lab.benchmark.decisions import ReviewDecision, apply, check_decisions, revised_nuggets
-from srrag.lab.benchmark.pool import pooled
-from srrag.lab.benchmark.relations import POOLED, QUESTIONED, REFERENCED, SEEDS
 from srrag.lab.benchmark.release import question_row
-from srrag.lab.benchmark.sample import SampleSeeds
+from srrag.lab.benchmark.review import ReviewDecision, apply, check_decisions, revised_nuggets
+from srrag.lab.benchmark.sample import POOLED, QUESTIONED, REFERENCED, SEEDS, SampleSeeds, pooled
 from srrag.lab.experiment.benchmark_files import Release, write
 from srrag.lab.experiment.running import Running, run_stages
 from srrag.llm.completion import Engine, Usage

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.intervals import bootstrap_interval, tails
+from srrag.algo.significance import bootstrap_interval, tails
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured, printed, unmeasured
 from srrag.lab.experiment.answers import Answers
 from srrag.lab.experiment.configurations import Configuration
 from srrag.lab.experiment.judging import judge, judged_in
+from srrag.lab.experiment.running import Terms
 from srrag.lab.experiment.sweep import in_sample_of, place_rows, run_all
-from srrag.lab.experiment.terms import Terms
-from srrag.lab.judges.preference import PAIRED, PRECISION, RECALL, TIE, WON
+from srrag.lab.judges.accuracy import PAIRED, PRECISION, RECALL, TIE, WON
 from srrag.lab.measure.cases import make_cases
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import Values
+from srrag.algo.significance import Values
 from srrag.core.errors import UsageError, reading
 from srrag.core.formats import read_queries
 from srrag.core.hits import unpack_hits
@@ -22,20 +22,18 @@ from srrag.core.units import Units, open_units
 from srrag.lab.experiment.bench import RankedByGold
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.references import (
-    must_have,
-    questions_of,
-    quote_windows,
-    read_gold,
-    window_qrels,
-)
-from srrag.lab.measure.retrieval import (
     CUTOFFS,
     Qrels,
     coverage,
     lower_is_better,
     measures,
+    must_have,
     per_question,
+    questions_of,
+    quote_windows,
+    read_gold,
     read_qrels,
+    window_qrels,
 )
 from srrag.lab.measure.scores import Scores
 from srrag.retrieve.questions import question_table

@@ -17,8 +17,7 @@ from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.lab.datasets.textbook import KINDS, TextbookQuestion, read_chapters, read_textbook
 from srrag.lab.experiment.answers import Answers, read_gold
-from srrag.lab.experiment.bench import Bench, Outcome, RankedByGold, failed
-from srrag.lab.experiment.in_sample import InSample, split
+from srrag.lab.experiment.bench import Bench, InSample, Outcome, RankedByGold, failed, split
 from srrag.lab.experiment.judging import judges
 from srrag.lab.experiment.rankings import (
     Rankings,
@@ -27,7 +26,7 @@ from srrag.lab.experiment.rankings import (
     read_judged,
     told_apart,
 )
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.near_topic import (
     NearTopic,
@@ -35,8 +34,7 @@ from srrag.lab.measure.near_topic import (
     read_near_topic,
     risk_coverage,
 )
-from srrag.lab.measure.references import windows_by_document
-from srrag.lab.measure.retrieval import Qrels, per_question
+from srrag.lab.measure.references import Qrels, per_question, windows_by_document
 from srrag.lab.measure.scores import Scores
 from srrag.retrieve.questions import question_table
 from srrag.storage.store import Store

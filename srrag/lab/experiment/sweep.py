@@ -15,12 +15,10 @@ from srrag.core.figures import Figure
 from srrag.core.spec import spec
 from srrag.core.step import Place
 from srrag.engine.base import Model
-from srrag.lab.experiment.bench import Bench, Outcome
+from srrag.lab.experiment.bench import Bench, InSample, Outcome, in_sample
 from srrag.lab.experiment.configurations import Configuration
-from srrag.lab.experiment.in_sample import InSample, in_sample
-from srrag.lab.experiment.running import Running
+from srrag.lab.experiment.running import Running, Terms
 from srrag.lab.experiment.table import compared, judged_fit
-from srrag.lab.experiment.terms import Terms
 from srrag.lab.measure.scores import Scores, figure
 from srrag.lab.report.results import (
     gold_table,

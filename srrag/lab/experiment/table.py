@@ -1,15 +1,19 @@
-"""The table of a sweep: compare each row with the baseline, and print it to a terminal."""
+"""The tables of a sweep: each row beside the baseline, and pairs of rows by group of questions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from srrag.algo.significance import holm
+import numpy as np
+
+from srrag.algo.significance import holm, mcnemar_exact
+from srrag.core.errors import UsageError
 from srrag.core.figures import BaselineDifference
 from srrag.lab.experiment.bench import Outcome
 from srrag.lab.experiment.configurations import Configuration
-from srrag.lab.measure.scores import compare
+from srrag.lab.measure.scores import Scores, compare
 from srrag.lab.report import numbers
 from srrag.lab.report.results import stated
 from srrag.lab.report.row import Row, spreads
@@ -121,3 +125,124 @@ def _cell(row: Row, metric: str) -> str:
         return NO_VALUE
     p = row.difference[metric].p_holm if metric in row.difference else None
     return f"{value:.4f}" + ("" if p is None else f" ({p:.4f})")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two rows on the questions of a group that count for both: means, counts and McNemar's p.
+
+    `p_holm` is Holm's correction of it over all pairs of the group.
+    """
+
+    row: str
+    against: str
+    group: str
+    metric: str
+    questions: int
+    value: float
+    other: float
+    only: int
+    """Questions that the row alone has right."""
+    only_other: int
+    p_mcnemar: float
+    p_holm: float = 1.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON."""
+        return asdict(self)
+
+
+def paired(
+    scores: Mapping[str, Sequence[Scores]],
+    pairs: Sequence[tuple[str, str]],
+    groups: Mapping[str, str],
+    metric: str = "choice_accuracy",
+) -> list[Pair]:
+    """Compare the rows of each of `pairs` with one another, in each group and over all questions.
+
+    `scores` are those of each row, `groups` the group of each question. A row without the metric,
+    or with values other than right and wrong, is left out.
+    """
+    found = []
+    for row, against in pairs:
+        ours, theirs = _right(scores[row], metric), _right(scores[against], metric)
+        shared = [name for name in ours if name in theirs]
+        by_group: dict[str, list[str]] = {}
+        for name in shared:
+            by_group.setdefault(groups.get(name, ""), []).append(name)
+        if len(by_group) > 1:
+            by_group["all"] = shared
+        for group, names in by_group.items():
+            a, b = (np.array([right[n] for n in names]) for right in (ours, theirs))
+            counts = int((a & ~b).sum()), int((b & ~a).sum())
+            means = float(a.mean()), float(b.mean())
+            p = mcnemar_exact(a, b)
+            found.append(Pair(row, against, group, metric, len(names), *means, *counts, p))
+    return _corrected(found)
+
+
+def expanded_pairs(
+    pairs: Mapping[str, str], rows: Sequence[str], left_out: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """The pairs as names of rows, without those of which a row is left out.
+
+    A name that lists multiply ("bm25_filter" of "bm25_filter, k=4") stands for all its rows, each
+    against the one of the same settings, or against the single one. Raises UsageError that names a
+    row that does not exist.
+    """
+    found = []
+    for row, against in pairs.items():
+        if row in left_out or against in left_out:
+            continue
+        theirs = _settings(against, rows)
+        for settings, name in _settings(row, rows).items():
+            if other := theirs.get(settings, theirs.get("")):
+                found.append((name, other))
+    return found
+
+
+def _settings(name: str, rows: Sequence[str]) -> dict[str, str]:
+    """The rows that a name stands for, by the settings that follow it; "" for none."""
+    begin = f"{name}, "
+    found = {row.removeprefix(name): row for row in rows if row == name or row.startswith(begin)}
+    if not found:
+        raise UsageError(f"sweep.pairs: {name!r} is no row; there are {', '.join(rows)}")
+    return found
+
+
+def _corrected(pairs: Sequence[Pair]) -> list[Pair]:
+    """Correct the p-values of each group by Holm."""
+    adjusted: dict[int, float] = {}
+    for group in {each.group for each in pairs}:
+        places = [n for n, each in enumerate(pairs) if each.group == group]
+        p_values = holm([pairs[n].p_mcnemar for n in places])
+        adjusted |= dict(zip(places, p_values, strict=True))
+    return [replace(each, p_holm=adjusted[n]) for n, each in enumerate(pairs)]
+
+
+def _right(scores: Sequence[Scores], metric: str) -> dict[str, bool]:
+    """Whether each question is right; {} where the row has no such metric of right and wrong."""
+    for each in scores:
+        if each.metric.name == metric and not each.void:
+            values = each.parts / each.wholes
+            if np.isin(values, (0.0, 1.0)).all():
+                return dict(zip(each.questions, (values == 1).tolist(), strict=True))
+    return {}
+
+
+def readable_pairs(pairs: Sequence[Pair]) -> str:
+    """The pairs as a table for a terminal."""
+    if not pairs:
+        return ""
+    width = max(len(f"{each.row} against {each.against}") for each in pairs)
+    groups = max(5, *(len(each.group) for each in pairs))
+    head = f"{'':<{width}}  {'set':<{groups}}{'n':>6}{'against':>9}{'row':>8}"
+    lines = [f"{head}{'only : only':>14}{'p':>10}{'Holm':>10}"]
+    for each in pairs:
+        name = f"{each.row} against {each.against}"
+        counts = f"{each.only_other} : {each.only}"
+        lines.append(
+            f"{name:<{width}}  {each.group:<{groups}}{each.questions:>6}{each.other:>9.3f}"
+            f"{each.value:>8.3f}{counts:>14}{each.p_mcnemar:>10.2g}{each.p_holm:>10.2g}"
+        )
+    return "\n".join([*lines, ""])

@@ -13,20 +13,24 @@ from typing import Any
 import numpy as np
 from safetensors.torch import save_file
 
-from srrag.algo.intervals import Values, bootstrap_interval
 from srrag.algo.maxsim import maxsim, take_ragged
-from srrag.algo.significance import paired_bootstrap
+from srrag.algo.significance import Values, bootstrap_interval, paired_bootstrap
 from srrag.core.errors import UsageError
 from srrag.core.figures import measured
 from srrag.core.provenance import KEY, digest, fitted_on, including
 from srrag.core.spec import spec
 from srrag.lab.experiment.gold_sets import GoldSet, GoldSource, read_gold_set
-from srrag.lab.measure.retrieval import per_question
-from srrag.lab.train.checkpoint import trained_weights
-from srrag.lab.train.encoder.material import Floats, GoldMaterial, make_material
-from srrag.lab.train.encoder.task import EncoderSettings, EncoderTask
-from srrag.lab.train.encoder.towers import PASSAGE, Towers, tower_folders, trained_pooling
+from srrag.lab.measure.references import per_question
+from srrag.lab.train.encoder.task import (
+    EncoderSettings,
+    EncoderTask,
+    Floats,
+    GoldMaterial,
+    make_material,
+)
+from srrag.lab.train.encoder.training import PASSAGE, Towers, tower_folders, trained_pooling
 from srrag.lab.train.group import RunTraining
+from srrag.lab.train.loop import trained_weights
 from srrag.model.embed import LoadedEncoder, TokenVectors, load
 from srrag.model.encoder import FACTS, QUERY_TOWER, Encoder, trained_revision
 from srrag.runner.progress import say

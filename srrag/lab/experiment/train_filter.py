@@ -17,17 +17,25 @@ from srrag.config import factory
 from srrag.core.errors import UsageError, reading
 from srrag.core.provenance import KEY, fitted_on
 from srrag.lab.experiment.running import check_workers
-from srrag.lab.train.filter.choose import ChosenSettings, Trained, choose_and_train
 from srrag.lab.train.filter.judge import (
     Scored,
+    card,
     decide,
     judge_filter,
     pair_cosines,
+    write_card,
+    write_figures,
+    write_model,
 )
-from srrag.lab.train.filter.pairs import JudgedPairs, check_both_classes, read_judged
-from srrag.lab.train.filter.report import card, write_card, write_figures, write_model
-from srrag.lab.train.filter.settings import DEFAULTS, FilterSettings, FilterTask
-from srrag.lab.train.filter.training import read_training
+from srrag.lab.train.filter.pairs import (
+    DEFAULTS,
+    FilterSettings,
+    FilterTask,
+    JudgedPairs,
+    check_both_classes,
+    read_judged,
+)
+from srrag.lab.train.filter.training import ChosenSettings, Trained, choose_and_train, read_training
 from srrag.lab.train.group import Trials
 from srrag.model.filter import Base, Decision, Floats, load_filter
 from srrag.model.pair_causal import LoRA

@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.token_f1 import Counts, figure_intervals, token_counts
+from srrag.algo.classification import Counts, figure_intervals, token_counts
 from srrag.core.errors import UsageError, reading
 from srrag.core.figures import measured, unmeasured
 from srrag.core.provenance import KEY, fitted_on
 from srrag.extract.find_mentions import FindByTagger
 from srrag.lab.measure.pico import Extract, token_labels
-from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.group import RunTraining
-from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.loop import trained_weights
+from srrag.lab.train.tagger.task import (
+    Abstract,
+    TaggerSettings,
+    TaggerTask,
+    fingerprint_of,
+    read_abstracts,
+    split,
+)
 from srrag.lab.train.tagger.training import base_folder, load_classifier
 from srrag.model.read_weights import TOKENIZER
 from srrag.model.tagger import FACTS, reading_json

@@ -26,8 +26,7 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.provenance import KEY, fitted_on
 from srrag.core.step import Place
 from srrag.core.units import Units
-from srrag.lab.measure.references import SPLITS, split_of
-from srrag.lab.measure.retrieval import Qrels, per_question, read_qrels
+from srrag.lab.measure.references import SPLITS, Qrels, per_question, read_qrels, split_of
 from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.rerank.maxsim import RerankMaxSim
 from srrag.retrieve.candidates import FuseRanks

@@ -30,7 +30,7 @@ from srrag.config import factory
 from srrag.config.compose import configure
 from srrag.core.provenance import KEY, fitted_on
 from srrag.core.spec import content_id, file_sha256
-from srrag.lab.datasets import evidence_inference
+from srrag.lab.datasets.shape import evidence_inference_rows
 from srrag.reading.statement import read_statement
 from srrag.retrieve.questions import question_table
 from srrag.storage.atomic_write import commit_json
@@ -180,7 +180,7 @@ def provenance(data: Path) -> dict[str, Any]:
     asked = [
         row["text"] for row in lines(data / "bioasq" / "queries.jsonl") if fitted_in(row["_id"])
     ]
-    asked += [row["text"] for _, row in evidence_inference.rows(folder) if row["id"] in prompts]
+    asked += [row["text"] for _, row in evidence_inference_rows(folder) if row["id"] in prompts]
     return fitted_on(
         name="sentence weights",
         command="python -m srrag.lab.fits.quotes fit",

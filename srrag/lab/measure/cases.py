@@ -15,8 +15,7 @@ from srrag.algo.entailment import sentences
 from srrag.core.formats import row_id
 from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value
 from srrag.lab.datasets import json_lines
-from srrag.lab.datasets.mirage import FAULT
-from srrag.lab.datasets.shape import gold_rows
+from srrag.lab.datasets.shape import FAULT, gold_rows
 from srrag.lab.measure.judgements import CASES
 
 ANSWER_COLUMNS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +32,10 @@ class _Asking(LLMStep):
         if not isinstance(self.engine, Rules):
             return ()
         return (packaged_fit("srrag.lab.judges", "rules.json", "rules that judge"),)
+
+    def _cases(self, batch: pa.Table) -> list[Case]:
+        cases: list[Case] = batch.select(self.reads).to_pylist()
+        return cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +93,6 @@ class Judge(_Asking):
         ]
         return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
-    def _cases(self, batch: pa.Table) -> list[Case]:
-        cases: list[Case] = batch.select(self.reads).to_pylist()
-        return cases
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Step):
@@ -108,13 +108,18 @@ class Measure(Step):
 
     def open(self, at: Place) -> Function:
         """Load nothing."""
+        return judging(self, self.measure)
 
-        def run(batch: pa.Table) -> pa.Table:
-            cases: list[Case] = batch.select(self.reads).to_pylist()
-            rows = [judgement for case in cases for judgement in self.measure(case)]
-            return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
 
-        return run
+def judging(step: Step, measure: Callable[[Case], Iterable[Judgement]]) -> Function:
+    """The function of a step that makes the judgements of each case by itself."""
+
+    def run(batch: pa.Table) -> pa.Table:
+        cases: list[Case] = batch.select(step.reads).to_pylist()
+        rows = [judgement for case in cases for judgement in measure(case)]
+        return pa.Table.from_pylist(rows, schema=JUDGEMENTS)
+
+    return run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,18 +158,18 @@ class Preparation(_Asking):
         system = self.file.system()
         return [
             Prompt(row, "", system, user, schema, max_tokens=most_tokens(schema))
-            for row, case in enumerate(self._rows(batch))
+            for row, case in enumerate(self._cases(batch))
             if (user := self.user(case)) is not None
         ]
 
     def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
         """Answer by rules."""
-        cases = self._rows(batch)
+        cases = self._cases(batch)
         return [self.rule(cases[prompt.row]).model_dump_json() for prompt in prompts]
 
     def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
         """What `lacks` says."""
-        (case,) = self._rows(batch.slice(prompt.row, 1))
+        (case,) = self._cases(batch.slice(prompt.row, 1))
         return self.lacks(case, value)
 
     def parse(
@@ -173,17 +178,13 @@ class Preparation(_Asking):
         """Fill the columns of each case."""
         given = {p.row: each for p, each in zip(prompts, completions, strict=True)}
         columns: dict[str, list[Any]] = {name: [] for name in self.fills}
-        for row, case in enumerate(self._rows(batch)):
+        for row, case in enumerate(self._cases(batch)):
             completion = given.get(row, Completion())
             lost = completion.fault.kind if completion.fault else ""
             for name, value in self.take(case, completion.value, lost).items():
                 columns[name].append(value)
         schema = pa.schema([CASES.field(name) for name in columns])
         return with_columns(batch, pa.table(columns, schema=schema)).select(batch.column_names)
-
-    def _rows(self, batch: pa.Table) -> list[Case]:
-        cases: list[Case] = batch.select(self.reads).to_pylist()
-        return cases
 
 
 def metrics_of(step: Step) -> tuple[Metric, ...]:

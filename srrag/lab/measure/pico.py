@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.intervals import Interval, ratio_interval
-from srrag.algo.token_f1 import CLASSES, Labels, figure_intervals, figures, token_counts
+from srrag.algo.classification import CLASSES, Labels, figure_intervals, token_counts, token_figures
+from srrag.algo.significance import Interval, ratio_interval
 from srrag.core.figures import measured
 from srrag.lab.datasets import json_lines
 
@@ -84,7 +84,7 @@ def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
 
 def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
     """Token precision, recall and F1 of P, I and O, and the macro F1 over the three."""
-    return figures(token_counts(gold, found))
+    return token_figures(token_counts(gold, found))
 
 
 def score_ebmnlp(path: Path, extract: Extract, *, resamples: int, seed: int) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from srrag.algo.intervals import Values, ratio_interval
-from srrag.algo.significance import holm, mcnemar_exact, paired_ratios
+from srrag.algo.significance import Values, holm, mcnemar_exact, paired_ratios, ratio_interval
 from srrag.core.figures import measured, unmeasured
 from srrag.lab.measure.judgements import Metric
 

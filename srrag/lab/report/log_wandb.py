@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from srrag.lab.report.page import BenchmarkSection
 from srrag.lab.report.results import Results
-from srrag.lab.report.section import BenchmarkSection
 from srrag.llm.completion import one_line
 
 PATIENCE_S = 20.0

@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 
 from srrag.core.errors import UsageError, reading
 from srrag.lab.measure.cases import STRATA, read_answers, read_gold_answers
-from srrag.lab.review.figures import Board, by_question, differences, figures
-from srrag.lab.review.filled import read_sheets, sheet_files, write_page
-from srrag.lab.review.kit import Kit, Shown, make_kit
-from srrag.lab.review.scales import DIMENSIONS, KEYS
+from srrag.lab.review.figures import DIMENSIONS, KEYS, Board, by_question, differences, figures
+from srrag.lab.review.kit import Kit, Shown, make_kit, read_sheets, sheet_files, write_page
 from srrag.runner.progress import say
 from srrag.storage.atomic_write import commit, commit_json, read_json
 

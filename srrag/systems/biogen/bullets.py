@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.mmr import cosines, mmr
+from srrag.algo.fusion import cosines, mmr
 from srrag.algo.terms import terms, tfidf
 from srrag.core.rows import Row, live
 from srrag.core.schema import EVIDENCE

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from srrag.algo.mmr import cosines
+from srrag.algo.fusion import cosines
 from srrag.algo.terms import terms, tfidf
 from srrag.answer.select.candidates import passage_of, titles
 from srrag.answer.write.choose_rules import choose

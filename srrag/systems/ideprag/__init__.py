@@ -2,15 +2,15 @@
 
 KINDS = {
     "BuildHypergraph": "build_hypergraph",
-    "CutKeyedUnits": "keyed_units",
-    "EncodeFindings": "finding_vectors",
+    "CutKeyedUnits": "document_keywords",
+    "EncodeFindings": "findings",
     "ExtractFeatures": "features",
     "ExtractFindings": "findings",
     "FindDocumentKeywords": "document_keywords",
-    "FindSearchWords": "search_words",
-    "HyperRelations": "hyper_relations",
+    "FindSearchWords": "search_topics",
+    "HyperRelations": "document_keywords",
     "RerankAttention": "rerank_attention",
     "SearchTopics": "search_topics",
-    "SelectFindings": "select_findings",
+    "SelectFindings": "rerank_attention",
 }
 """The module of each kind."""

@@ -30,20 +30,26 @@ from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary, key, tokens_of
 from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import map_table, save_table
-from srrag.systems.ideprag.incidence import HyperTopics, topic_weights, topics_of
+from srrag.systems.ideprag.hypergraph import (
+    ALIASES,
+    ENTITIES,
+    EVIDENCE,
+    EVIDENCE_VECTORS,
+    GRAM,
+    MEMBERS,
+    NAME_VECTORS,
+    TOPIC_VECTORS,
+    TOPICS,
+    WEIGHTS,
+    HyperTopics,
+    topic_weights,
+    topics_of,
+)
 from srrag.systems.ideprag.topic_summaries import PROMPT, known_descriptions, summarise
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
-ENTITIES, TOPICS, EVIDENCE = "entities.arrow", "topics.arrow", "evidence.arrow"
-ALIASES = "aliases.arrow"
-WEIGHTS = ("weights.data.npy", "weights.entity.npy", "weights.first.npy")
-MEMBERS = ("members.evidence.npy", "members.first.npy")
-NAME_VECTORS, TOPIC_VECTORS = "name_vectors.npy", "topic_vectors.npy"
-EVIDENCE_VECTORS = "evidence_vectors.npy"
-GRAM = "Gram"
-"""The type of an entity that only the corpus's own words make."""
 _FINDING = ("evidence_id", "doc_id", "unit_id", "keyword", "label", "text", "char_start",
             "char_end", "entities")  # fmt: skip
 _BLOCK = 1 << 18

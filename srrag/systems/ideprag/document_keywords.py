@@ -1,4 +1,4 @@
-"""The keywords of a document, drugs and diseases, from its title and abstract (EbmKG, 3.2)."""
+"""The keywords of documents with their hyper-relations, and units that share them (EbmKG, 3.2)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,53 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.core.rows import Row, live
-from srrag.core.schema import KEYED_DOCUMENTS
-from srrag.core.step import LLMStep
+from srrag.core.schema import KEYED_DOCUMENTS, KEYED_UNITS
+from srrag.core.spec import content_id
+from srrag.core.step import Function, LLMStep, Place, Step
+from srrag.corpus.windows import cut_all
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.model.encoder import Encoder, load_tokenizer
 from srrag.reading.vocabulary import Term, Vocabulary
-from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES
+
+KEYWORD_TYPES = ("Disease", "Drug")
+"""The types of keywords; the paper's documents are guidelines and drug labels."""
+REST = "general"
+"""By rules, the label of a sentence without a cue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperRelations:
+    """The labels of each type of keyword; findings have no other combinations."""
+
+    labels: dict[str, list[str]] = field(
+        default_factory=lambda: {
+            "Disease": ["symptoms", "causes", "diagnosis", "treatment", "prognosis"],
+            "Drug": ["treatment", "usage", "adverse reactions", "contraindications",
+                     "drug interactions", "precautions"],
+        }
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Raise ValueError that names an unknown type, an empty list or an odd label."""
+        for kind, labels in self.labels.items():
+            if kind not in KEYWORD_TYPES:
+                raise ValueError(f"hyperrelations: {kind!r} is none of {', '.join(KEYWORD_TYPES)}")
+            if not labels or len(set(labels)) < len(labels):
+                raise ValueError(f"hyperrelations: the labels of {kind} are none, or repeat")
+            for label in labels:
+                if not label.strip() or len(label) > 60 or not label.isprintable():
+                    raise ValueError(f"hyperrelations: {label!r} is no label of {kind}")
+
+    def of(self, kind: str) -> list[str]:
+        """The labels of a type, none for an unknown one."""
+        return self.labels.get(kind, [])
+
 
 MAX_KEYWORDS = 5
 LEAD_CHARS = 2000
@@ -139,3 +177,55 @@ def _keyword(named: DocumentKeyword, found: Sequence[Term]) -> Row:
         "type": named.type,
         "mesh": term.mesh if term else "",
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutKeyedUnits(Step):
+    """Cut documents into units of at most `size_tokens` that share the document's keywords.
+
+    EbmKG slices at 1,024 tokens with an overlap of 200 (appendix A.3).
+    """
+
+    reads: ClassVar[tuple[str, ...]] = tuple(KEYED_DOCUMENTS.names)
+    writes: ClassVar[pa.Schema] = KEYED_UNITS
+    keeps_rows: ClassVar[bool] = False
+
+    encoder: Encoder = field(default_factory=Encoder)
+    size_tokens: int = 1024
+    overlap_tokens: int = 200
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an impossible size or overlap."""
+        if self.size_tokens < 16:
+            raise ValueError(f"size_tokens is {self.size_tokens}: units need 16 tokens at least")
+        if not 0 <= 2 * self.overlap_tokens < self.size_tokens:
+            raise ValueError(f"overlap_tokens is {self.overlap_tokens}: less than half a unit")
+
+    def open(self, at: Place) -> Function:
+        """Load the tokenizer."""
+        tokenize = load_tokenizer(self.encoder).spans
+
+        def run(batch: pa.Table) -> pa.Table:
+            documents = batch.filter(pc.is_null(batch["reject"]))
+            texts = documents["text"].to_pylist()
+            rows, starts, ends, _ = cut_all(texts, tokenize, self.size_tokens, self.overlap_tokens)
+            taken = documents.take(pa.array(rows))
+            spans = list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
+            doc_ids = taken["doc_id"].to_pylist()
+            columns = {
+                "unit_id": [
+                    content_id(doc_id, "text unit", str(low), str(high))
+                    for doc_id, (_, low, high) in zip(doc_ids, spans, strict=True)
+                ],
+                "doc_id": doc_ids,
+                "title": taken["title"],
+                "char_start": starts.astype(np.int32),
+                "char_end": ends.astype(np.int32),
+                "text": [texts[row][low:high] for row, low, high in spans],
+                "grade": taken["grade"],
+                "keywords": taken["keywords"],
+                "reject": pa.nulls(len(spans), KEYED_UNITS.field("reject").type),
+            }
+            return pa.table(columns, schema=KEYED_UNITS)
+
+        return run

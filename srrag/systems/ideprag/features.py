@@ -28,8 +28,8 @@ from srrag.llm.completion import (
     quoted,
 )
 from srrag.llm.fields import Items, Means, Text, most_tokens
-from srrag.systems.ideprag.hypergraph_reader import Hypergraph
-from srrag.systems.ideprag.search_words import told
+from srrag.systems.ideprag.hypergraph import Hypergraph
+from srrag.systems.ideprag.search_topics import told
 
 CONDITIONS = Path(__file__).parent / "prompts" / "conditions"
 MAX_FEATURES = 20

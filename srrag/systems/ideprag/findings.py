@@ -12,14 +12,16 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.core.rows import Row, live
-from srrag.core.schema import INCIDENCE
+from srrag.core.schema import FINDING_VECTORS, INCIDENCE
 from srrag.core.spec import content_id
-from srrag.core.step import Function, LLMStep, Place
+from srrag.core.step import Function, LLMStep, Place, Step
+from srrag.index.encode import EncodeWindows, VectorCache, text_keys
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.model.encoder import Encoder
 from srrag.reading.prose import find_quote
 from srrag.reading.vocabulary import Matcher, Vocabulary
-from srrag.systems.ideprag.hyper_relations import KEYWORD_TYPES, REST, HyperRelations
+from srrag.systems.ideprag.document_keywords import KEYWORD_TYPES, REST, HyperRelations
 
 Span = tuple[int, int]
 
@@ -358,3 +360,34 @@ def _entity(name: str, kind: str, matcher: Matcher) -> Row:
 
 def _table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=INCIDENCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodeFindings(Step):
+    """Findings → their vectors; texts that any build of this root has as windows are copied."""
+
+    encoder: Encoder = field(default_factory=Encoder)
+
+    reads: ClassVar[tuple[str, ...]] = ("evidence_id", "text", "reject")
+    writes: ClassVar[pa.Schema] = FINDING_VECTORS
+    packed: ClassVar[Mapping[str, tuple[str, float]]] = {"vector": ("float32", 1e-5)}
+
+    def open(self, at: Place) -> Function:
+        """Load the encoder."""
+        from srrag.model.embed import load
+
+        model = load(self.encoder, at.device, at.threads)
+        cache = VectorCache(at.root, EncodeWindows(encoder=self.encoder))
+
+        def run(batch: pa.Table) -> pa.Table:
+            texts = batch["text"].to_pylist()
+            keys = text_keys(texts)
+            found = {number: row[0] for number, row in cache.find(keys).items()}
+            new = {n: t for n, t in zip(keys.tolist(), texts, strict=True) if n not in found}
+            vectors = model.encode(list(new.values())) if new else ()
+            found |= {n: v.tobytes() for n, v in zip(new, vectors, strict=True)}
+            packed = pa.array([found[number] for number in keys.tolist()], pa.binary())
+            columns = [batch["evidence_id"], packed, batch["reject"]]
+            return pa.table(columns, schema=FINDING_VECTORS)
+
+        return run

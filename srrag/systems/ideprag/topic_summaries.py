@@ -20,7 +20,7 @@ from srrag.llm.describe import (
     describe,
     read_descriptions,
 )
-from srrag.systems.ideprag.incidence import HyperTopics
+from srrag.systems.ideprag.hypergraph import HyperTopics
 
 PROMPT = PromptFile(Path(__file__).parent / "prompts" / "topic.md", Description)
 BATCH = 256

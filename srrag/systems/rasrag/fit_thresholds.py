@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.intervals import quantile_interval
+from srrag.algo.significance import quantile_interval
 from srrag.core.figures import measured
 from srrag.core.formats import read_queries
 from srrag.core.pipeline import Pipeline, chain
 from srrag.core.step import Place
 from srrag.core.units import Units
-from srrag.lab.measure.retrieval import read_qrels
+from srrag.lab.measure.references import read_qrels
 from srrag.systems.rasrag.search_tree import SearchTree
-from srrag.systems.rasrag.tree_reader import TreeForest
+from srrag.systems.rasrag.textbook_tree import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.ranges import flat_ranges, group_means
-from srrag.algo.rrf import rank_scores
+from srrag.algo.fusion import flat_ranges, group_means, rank_scores
 from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
+from srrag.systems.rasrag.textbook_tree import TreeForest
 from srrag.systems.rasrag.thresholds import QUANTILES, Thresholds, read_thresholds
-from srrag.systems.rasrag.tree_reader import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

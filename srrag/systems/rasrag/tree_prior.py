@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.algo.ranges import top_means
-from srrag.algo.rrf import min_max
+from srrag.algo.fusion import min_max, top_means
 from srrag.core.hits import Offsets, unpack_hits
 from srrag.core.step import Place
 from srrag.index.tokens import TokenIndex
 from srrag.rerank.maxsim import channel_scores
 from srrag.rerank.reranker import Reranker, Score
-from srrag.systems.rasrag.tree_reader import TreeForest
+from srrag.systems.rasrag.textbook_tree import TreeForest
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

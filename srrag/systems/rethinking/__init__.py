@@ -2,7 +2,7 @@
 
 KINDS = {
     "FilterEvidence": "filter_evidence",
-    "JudgeEvidence": "judge_evidence",
+    "JudgeEvidence": "filter_evidence",
     "WriteRationale": "rationale",
 }
 """The module of each kind."""

@@ -1,20 +1,94 @@
-"""Keep the hits that a trained filter judges to hold evidence for the question."""
+"""Judge by a trained filter whether hits hold evidence for the question, and keep those that do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from srrag.core.hits import unpack_hits
 from srrag.core.provenance import Fitted
 from srrag.core.rows import Row
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
-from srrag.model.filter import DECIMALS, read_facts
+from srrag.core.units import open_units
+from srrag.model.filter import DECIMALS, load_filter, read_facts
 from srrag.storage.manifest import sealed_revision
-from srrag.systems.rethinking.judge_evidence import filter_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeEvidence(Step):
+    """Write p(yes | question, passage), 0 to 1, of the first `depth` hits, in their order.
+
+    Rethinking RAG in medicine, section 4.2. `FilterEvidence` keeps by it. As a separate step, it
+    lets filters of several depths and thresholds share one judgement of each pair. `model` is a
+    folder written by `srrag train_filter`; its content is part of the identity, its path is not.
+    """
+
+    model: str = field(default="", compare=False, metadata={"identity": False})
+    hits: str = "hits_ranked"
+    text: str = "text"
+    """The column that the passages are judged for."""
+    into: str = "evidence_probability"
+    depth: int = 32
+    units: str = "units"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a depth below 1."""
+        if self.depth < 1:
+            raise ValueError(f"depth is {self.depth}: at least one hit has to be judged")
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The question and the hits to judge."""
+        return (self.text, self.hits)
+
+    @property
+    def writes(self) -> pa.Schema:
+        """A list of probabilities, one for each hit that is judged."""
+        return pa.schema([pa.field(self.into, pa.list_(pa.float32()))])
+
+    def needs(self) -> tuple[str, ...]:
+        """The units index, for the texts of the windows."""
+        return (self.units,)
+
+    def identity(self) -> dict[str, Any]:
+        """The content of the filter."""
+        return {"model": sealed_revision(filter_folder(self.model))}
+
+    def fitted(self) -> tuple[Fitted, ...]:
+        """The questions of the pairs that the filter learned from, or was calibrated on."""
+        return (read_facts(filter_folder(self.model)).fitted,)
+
+    def open(self, at: Place) -> Function:
+        """Check and load the filter; raises ValueError that names a file that was changed."""
+        loaded = load_filter(filter_folder(self.model), at.device)
+        units = open_units(at, self.units)
+
+        def run(batch: pa.Table) -> pa.Table:
+            ids, _, offsets = unpack_hits(batch[self.hits])
+            rows = np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+            head = np.arange(len(ids)) - offsets[rows] < self.depth
+            asked = batch[self.text].take(pa.array(rows[head])).to_pylist()
+            shown = units.take(ids.filter(pa.array(head)).to_pylist(), ("text",))["text"]
+            found = loaded.probabilities(asked, shown.to_pylist())
+            ends = np.concatenate([[0], np.minimum(np.diff(offsets), self.depth).cumsum()])
+            values = pa.array(found, pa.float32())
+            lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
+            return batch.append_column(self.writes.field(0), lists)
+
+        return run
+
+
+def filter_folder(model: str) -> Path:
+    """The folder of a filter; raises ValueError if `model` is empty."""
+    if not model:
+        raise ValueError("model: the folder of a filter is missing; `srrag train_filter`")
+    return Path(model)
 
 
 @dataclass(frozen=True, kw_only=True)

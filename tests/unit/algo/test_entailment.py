@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.algo.entailment import GIVEN_WEIGHT, content_stems, entails
-from srrag.lab.measure.retrieval import read_qrels
+from srrag.lab.measure.references import read_qrels
 
 TEXT = (
     "Eccentric training reduced pain at 12 weeks. Strength was unchanged. "

@@ -14,8 +14,8 @@ from srrag.core.errors import UsageError
 from srrag.core.step import LLMStep
 from srrag.engine.base import Call, Reply
 from srrag.engine.recorded import RecordedEngine, sha256_of
-from srrag.lab.experiment.pairs import paired
-from srrag.lab.judges.choice import ACCURACY
+from srrag.lab.experiment.table import paired
+from srrag.lab.judges.accuracy import CHOICE_ACCURACY
 from srrag.lab.measure.cases import read_gold_answers, read_ids
 from srrag.lab.measure.scores import Scores
 from srrag.llm.completion import Completion
@@ -181,4 +181,4 @@ def right(
     ]
     names = tuple(row["query_id"] for row in rows)
     counts = len(rows), 0, 0
-    return Scores(ACCURACY, names, np.array(values, float), np.ones(len(rows)), *counts)
+    return Scores(CHOICE_ACCURACY, names, np.array(values, float), np.ones(len(rows)), *counts)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from srrag.algo.affinity import Basis
-from srrag.algo.local_moving import DetectionState
+from srrag.algo.communities import DetectionState
 from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES
 from srrag.core.spec import segment_id
 from srrag.core.step import Place, PreviousVersion

@@ -13,10 +13,8 @@ from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
 from srrag.systems.ideprag.build_hypergraph import BuildHypergraph
-from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
-from srrag.systems.ideprag.finding_vectors import EncodeFindings
-from srrag.systems.ideprag.findings import ExtractFindings
-from srrag.systems.ideprag.keyed_units import CutKeyedUnits
+from srrag.systems.ideprag.document_keywords import CutKeyedUnits, FindDocumentKeywords
+from srrag.systems.ideprag.findings import EncodeFindings, ExtractFindings
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from srrag.model.embed import load
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
-from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+from srrag.systems.ideprag.hypergraph import Hypergraph
 from tests.unit.index.hypergraphs import stages_of
 from tests.unit.index.tables import hashed, row
 from tests.unit.reading.vocabularies import vocabulary_folder

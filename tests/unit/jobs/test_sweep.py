@@ -13,7 +13,7 @@ from srrag.algo.significance import holm
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.lab.experiment.read_bench import read_bench
-from srrag.lab.experiment.terms import Terms
+from srrag.lab.experiment.running import Terms
 from srrag.lab.report.results import read_results
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules

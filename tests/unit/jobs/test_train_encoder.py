@@ -10,7 +10,7 @@ import pytest
 import jobs.train_encoder
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.in_sample import in_sample
+from srrag.lab.experiment.bench import in_sample
 from srrag.lab.experiment.train_encoder import compared, harmed
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder

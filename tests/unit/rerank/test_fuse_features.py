@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from srrag.algo.folds import FOLDS, question_fold
+from srrag.algo.classification import FOLDS, question_fold
 from srrag.core.pipeline import Pipeline
 from srrag.core.provenance import fitted_on
 from srrag.core.schema import ROUNDS

@@ -22,7 +22,7 @@ from srrag.algo.betr import (
     log_likelihood,
     solve_exact,
 )
-from srrag.algo.folds import held_names
+from srrag.algo.classification import held_names
 from srrag.lab.train.betr.pair_file import read_pairs
 from srrag.lab.train.group import Alone, Group, TrainingTask, check_settings
 

@@ -1,22 +1,35 @@
-"""Evaluate a filter on judged pairs, with intervals, against the baseline cosine."""
+"""Evaluate a filter on judged pairs against the cosine, and write its folder, card and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
 
 from srrag.algo.classification import bootstrap_weights, expected_threshold, figures, fit_logistic
-from srrag.algo.intervals import tails
-from srrag.algo.significance import shifted_p
+from srrag.algo.significance import shifted_p, tails
 from srrag.core.figures import measured
 from srrag.lab.train.filter.pairs import JudgedPairs
 from srrag.model.embed import load
 from srrag.model.encoder import Encoder, Role
-from srrag.model.filter import Decision
+from srrag.model.filter import (
+    FACTS,
+    Base,
+    Decision,
+    FilterFacts,
+    base_sha256,
+    load_pair_model,
+)
+from srrag.storage.atomic_write import commit, commit_json
+from srrag.storage.manifest import seal
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,9 +87,9 @@ def judge_filter(
     `new_passages` holds the same for the pairs that are not `seen`, if these have both classes.
     """
     found = {
-        **judge(ours, resamples),
+        **judge_pairs(ours, resamples),
         "baseline": "cosine",
-        "baseline_metrics": _without_calibration(judge(cosine, resamples)["metrics"]),
+        "baseline_metrics": _without_calibration(judge_pairs(cosine, resamples)["metrics"]),
         "difference": difference(ours, cosine, resamples),
     }
     if seen.any() and not seen.all():
@@ -87,7 +100,7 @@ def judge_filter(
     return found
 
 
-def judge(scored: Scored, resamples: int) -> dict[str, Any]:
+def judge_pairs(scored: Scored, resamples: int) -> dict[str, Any]:
     """Return `metrics`, with intervals of 95 % from drawing whole questions."""
     found = figures(scored.pairs.labels, scored.scores, scored.threshold)
     (drawn,) = _draws([scored], resamples)
@@ -137,3 +150,98 @@ def _draws(scorings: Sequence[Scored], resamples: int) -> list[dict[str, Floats]
 def _without_calibration(metrics: dict[str, Any]) -> dict[str, Any]:
     """Drop the calibration error: a cosine is not a probability."""
     return {name: each for name, each in metrics.items() if name != "ECE"}
+
+
+CARD = "README.md"
+
+
+def write_model(
+    folder: Path,
+    base: Base,
+    weights: Mapping[str, Tensor],
+    decision: Decision,
+    facts: dict[str, Any],
+) -> None:
+    """Write weights, tokenizer and filter.json (with further facts), and seal them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    load_pair_model(base, "cpu").save(folder, weights)
+    found = FilterFacts(base, decision, base_sha256(base))
+    commit_json(folder / FACTS, {**found.stated(), **facts})
+    seal(folder)
+
+
+def write_card(folder: Path, text: str) -> None:
+    """Put the model card beside the weights, and seal it with them."""
+    commit(folder / CARD, lambda path: _write(path, text))
+    seal(folder)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def write_figures(
+    out: Path,
+    pairs: JudgedPairs,
+    probabilities: Floats,
+    cosines: Floats,
+    decision: Decision,
+    training: list[dict[str, float]],
+) -> None:
+    """Write each judged pair with its probability, and the losses by epoch."""
+    table = pa.table(
+        {
+            "query_id": pairs.query_ids,
+            "query": pairs.questions,
+            "passage": pairs.passages,
+            "label": pairs.labels.astype(np.int8),
+            "probability": probabilities,
+            "kept": probabilities >= decision.threshold,
+            "cosine": cosines,
+        }
+    )
+    commit(out / "predictions.parquet", lambda path: pq.write_table(table, path))
+    commit_json(out / "curve.json", training)
+
+
+def card(base: Base, decision: Decision, stated: Mapping[str, Any]) -> str:
+    """The model card as Markdown. `stated` is what the job found."""
+    gain, data = stated["difference"]["AUROC"], stated["data"]
+    how = "low-rank updates (LoRA)" if base.lora else "all trainable weights"
+    lines = [
+        "# Evidence filter",
+        "",
+        "p(yes | question, passage): does the passage hold evidence for the question?",
+        f"Made of `{base.model}` (revision {base.revision or 'as packaged or on disk'}, "
+        f"{base.kind}), {how}, pairs cut at {base.max_tokens} tokens.",
+        "",
+        "- **Use**: to drop passages before an answer is written. From "
+        f"{decision.threshold:.3f} on a passage is kept. It does not grade evidence and gives no "
+        "medical advice.",
+        f"- **Trained on** {data['training_pairs']} pairs of {data['training_questions']} "
+        f"questions ({data['training_yes_share']:.0%} yes) of `{data['training_file']}`; "
+        f"calibrated, and the threshold chosen, on {data['validation_pairs']} pairs whose "
+        "questions were held out.",
+        f"- **Judged on** {stated['pairs']} pairs of {stated['questions']} questions of "
+        f"`{data['file']}`, none of which had a part in training or choosing.",
+        "- **Limits**: it learned what those who judged the pairs called evidence; passages that "
+        "nobody judged and that count as No teach it to miss some. "
+        f"{data['seen_passages']} of the judged passages stood in training too, with another "
+        "question.",
+        "",
+        "| | value | 95 % interval |",
+        "|---|---|---|",
+    ]
+    for name, each in stated["metrics"].items():
+        value, low, high = (each[key] for key in ("value", "low", "high"))
+        lines.append(f"| {name} | {value:.3f} | {low:.3f} – {high:.3f} |")
+    lines += [
+        "",
+        f"AUROC above that of the packaged encoder's cosine: {gain['value']:+.3f} "
+        f"({gain['low']:+.3f} – {gain['high']:+.3f}).",
+        "",
+        f"`{stated['command']}`",
+        "",
+    ]
+    return "\n".join(lines)

@@ -14,12 +14,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srrag.algo.token_f1 import CLASSES, Counts, Labels, figures, token_counts
-from srrag.lab.train.checkpoint import Checkpoints
+from srrag.algo.classification import CLASSES, Counts, Labels, token_counts, token_figures
 from srrag.lab.train.group import Alone, Group
-from srrag.lab.train.loop import EpochTraining
-from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts, split
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.loop import Checkpoints, EpochTraining
+from srrag.lab.train.tagger.task import (
+    Abstract,
+    TaggerSettings,
+    TaggerTask,
+    fingerprint_of,
+    read_abstracts,
+    split,
+)
 from srrag.model.embed import budgeted
 from srrag.model.read_weights import TOKENIZER, encoder_folder, load_transformer
 from srrag.model.tagger import (
@@ -73,11 +78,11 @@ def choose_lean(
         for place in range(len(CLASSES)):
             tried = [[*lean[:place], value, *lean[place + 1 :]] for value in LEANS]
             counts = total(np.stack([_counts(scores, gold, one) for one in tried]))
-            macro = [figures(one)["token_macro_F1"] for one in counts]
+            macro = [token_figures(one)["token_macro_F1"] for one in counts]
             if max(macro) > best:
                 best = max(macro)
                 lean = tried[macro.index(best)]
-    return tuple(lean), figures(total(_counts(scores, gold, lean)))
+    return tuple(lean), token_figures(total(_counts(scores, gold, lean)))
 
 
 def _counts(scores: Floats, gold: Labels, lean: list[float]) -> npt.NDArray[np.float64]:

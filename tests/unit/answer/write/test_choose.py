@@ -13,7 +13,7 @@ from srrag.answer.write.choose_rules import Chosen, choose, directions, parts
 from srrag.answer.write.cited import ABSTENTION
 from srrag.core.schema import EVIDENCE, NO_CHOICE, REJECT, sentence_row
 from srrag.core.step import Place
-from srrag.lab.datasets.evidence_inference import LABELS
+from srrag.lab.datasets.shape import LABELS
 from srrag.llm.completion import Completion, Fault, Rules
 from srrag.llm.read_answer import read
 from tests.unit.answer.write.test_compose import FINDING, OTHER, QUESTION, evidence

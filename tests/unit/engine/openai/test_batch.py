@@ -27,7 +27,7 @@ from srrag.runner.runner import LocalRunner, Runner
 from srrag.serve.settings import ServeSettings
 from srrag.serve.snapshot import SharedEngines
 from srrag.storage.store import Store
-from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.ideprag.search_topics import FindSearchWords
 from tests.batch_runner import Request, answer, completed, expired, of_openai, of_vllm, requests
 from tests.conftest import REPOSITORY
 from tests.engines import AskNumbers, good, prompt

@@ -4,7 +4,7 @@ import pytest
 
 from srrag.core.step import Place
 from srrag.lab.benchmark.filter_dense import FilterDense, conclusions
-from srrag.lab.benchmark.relations import SEEDS
+from srrag.lab.benchmark.sample import SEEDS
 from tests.golden.bench_cases import row
 
 FINDING = (

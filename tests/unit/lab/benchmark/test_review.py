@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 from openpyxl import load_workbook
 
-from srrag.lab.benchmark.decisions import (
+from srrag.lab.benchmark.review import (
+    SHEET,
     ReviewDecision,
     apply,
+    cell_text,
     check_decisions,
     counted,
+    in_order,
     read_decisions,
+    review_rows,
     revised_nuggets,
+    write_sheet,
 )
-from srrag.lab.benchmark.review import SHEET, cell_text, in_order, review_rows, write_sheet
 
 Row = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from srrag.core.step import LLMStep, Place
 from srrag.lab.benchmark.grade_support import GradeSupport
-from srrag.lab.benchmark.relations import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
+from srrag.lab.benchmark.sample import GOLD, POOL, POOLED, REFERENCED, SEEDS, SUPPORTED
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference

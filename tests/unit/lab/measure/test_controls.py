@@ -7,17 +7,15 @@ import pyarrow as pa
 
 from srrag.core.schema import empty_value
 from srrag.core.step import Place
-from srrag.lab.experiment.controls import (
+from srrag.lab.experiment.judging import (
     ABSTAINS,
     CONTROLS,
     control_cases,
     most_evidence,
     unfit,
 )
-from srrag.lab.judges.choice import JudgeChoice
-from srrag.lab.judges.form import WORDS, MeasureForm
-from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.judges.similarity import MeasureSimilarity
+from srrag.lab.judges.accuracy import JudgeChoice
+from srrag.lab.judges.nuggets import WORDS, MeasureForm, MeasureNuggets, MeasureSimilarity
 from srrag.lab.measure.judgements import CASES, Metric, first_words, num_words
 from srrag.lab.measure.scores import Scores
 

@@ -9,19 +9,17 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.step import LLMStep, Place
-from srrag.lab.judges.accuracy import JudgeAccuracy
-from srrag.lab.judges.choice import JudgeChoice
-from srrag.lab.judges.citations import MeasureCitations
-from srrag.lab.judges.claims import MeasureClaims
-from srrag.lab.judges.completeness import MeasureCompleteness
-from srrag.lab.judges.context import MeasureEvidence, average_precision
-from srrag.lab.judges.gold import JudgeByGold
-from srrag.lab.judges.make_nuggets import MakeNuggets
-from srrag.lab.judges.nuggets import MeasureNuggets
-from srrag.lab.judges.picot_match import MeasurePicot
-from srrag.lab.judges.similarity import MeasureSimilarity
-from srrag.lab.judges.statements import MAX_FACTS, JudgeStatements
-from srrag.lab.judges.support import MAX_CLAIMS, JudgeClaims
+from srrag.lab.judges.accuracy import JudgeAccuracy, JudgeChoice
+from srrag.lab.judges.citations import MeasureCitations, MeasureEvidence, average_precision
+from srrag.lab.judges.gold import JudgeByGold, MakeNuggets
+from srrag.lab.judges.nuggets import (
+    MeasureClaims,
+    MeasureCompleteness,
+    MeasureNuggets,
+    MeasurePicot,
+    MeasureSimilarity,
+)
+from srrag.lab.judges.support import MAX_CLAIMS, MAX_FACTS, JudgeClaims, JudgeStatements
 from srrag.lab.measure.judgements import JUDGEMENTS, Worth
 from srrag.lab.measure.judging_steps import metrics_of
 from srrag.llm.completion import Rules, tallied

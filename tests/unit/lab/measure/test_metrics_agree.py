@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_score, recall_score
 
 from srrag.core.step import Place
-from srrag.lab.judges.context import MeasureEvidence
+from srrag.lab.judges.citations import MeasureEvidence
 from srrag.lab.judges.nuggets import MeasureNuggets
 from srrag.lab.measure.judgements import CASES
 from srrag.lab.measure.scores import figure, score

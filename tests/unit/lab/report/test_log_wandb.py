@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from srrag.lab.report import log_wandb
+from srrag.lab.report.page import BenchmarkSection, section
 from srrag.lab.report.results import Results, read_results
-from srrag.lab.report.section import BenchmarkSection, section
 from srrag.lab.report.view import benches
 from tests.unit.lab.report.toy_results import write_toy
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from srrag.lab.report import page
+from srrag.lab.report.page import BenchmarkSection, SeedLine, section
 from srrag.lab.report.results import read_results
-from srrag.lab.report.section import BenchmarkSection, SeedLine, section
 from srrag.lab.report.view import benches
 from tests.unit.lab.report.toy_results import write_toy
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from srrag.lab.review.figures import KEYS
 from srrag.lab.review.kit import Kit, make_kit
-from srrag.lab.review.scales import KEYS
 from tests.judged import PASSAGE, answers
 
 NASTY = '</script><img src=x onerror="window.hacked=1">{{ 7*7 }}'

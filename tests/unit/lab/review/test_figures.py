@@ -5,9 +5,15 @@ from statistics import mean, stdev
 
 import pytest
 
-from srrag.lab.review.figures import Board, by_question, differences, figures
-from srrag.lab.review.filled import Rating
-from srrag.lab.review.scales import KEYS
+from srrag.lab.review.figures import (
+    DIMENSIONS,
+    KEYS,
+    Board,
+    Rating,
+    by_question,
+    differences,
+    figures,
+)
 from srrag.lab.review.summary import plot_review
 
 SETTINGS = {"resamples": 200, "seed": 0}
@@ -77,3 +83,11 @@ def test_the_plot_is_drawn_for_one_and_two_systems(tmp_path: Path) -> None:
     for name, boards in {"one": {"s": one}, "two": {"s": one, "t": one}}.items():
         plot_review(tmp_path / name, boards)
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_paper_has_five_scales_of_five_and_every_point_has_an_anchor() -> None:
+    assert len(DIMENSIONS) == 5
+    for each in DIMENSIONS:
+        assert list(each.levels) == [1, 2, 3, 4, 5]
+        assert all(each.levels.values())
+        assert len(set(each.levels.values())) == len(each.levels)

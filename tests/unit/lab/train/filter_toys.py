@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from srrag.lab.train.filter.pairs import read_judged
-from srrag.lab.train.filter.settings import FilterSettings, FilterTask
+from srrag.lab.train.filter.pairs import FilterSettings, FilterTask, read_judged
 from srrag.model.filter import Base
 
 DRUGS = ["ibuprofen", "insulin", "aspirin", "morphine", "heparin", "statin", "lithium", "zinc"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from srrag.lab.train.checkpoint import trained_weights
-from srrag.lab.train.filter.report import write_model
+from srrag.lab.train.filter.judge import write_model
 from srrag.lab.train.filter.training import read_training, run_plain
+from srrag.lab.train.loop import trained_weights
 from srrag.model.filter import Base, Decision, load_filter, load_pair_model
 from srrag.model.pair_causal import LoRA, PairCausal
 from srrag.model.pair_encoder import scores

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from srrag.lab.train.checkpoint import trained_weights
-from srrag.lab.train.filter.report import write_card, write_model
+from srrag.lab.train.filter.judge import write_card, write_model
 from srrag.lab.train.filter.training import FilterTraining, read_training, run_plain
 from srrag.lab.train.group import Alone
+from srrag.lab.train.loop import trained_weights
 from srrag.model.filter import (
     BATCH_TOKENS,
     Base,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srrag.lab.train.tagger.abstracts import fingerprint_of, read_abstracts, split
+from srrag.lab.train.tagger.task import fingerprint_of, read_abstracts, split
 from tests.tagger_toys import write_abstracts
 
 ROW = {

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from srrag.lab.train.checkpoint import trained_weights
 from srrag.lab.train.encoder import training as encoder
 from srrag.lab.train.filter import training as evidence_filter
+from srrag.lab.train.loop import trained_weights
 from srrag.lab.train.tagger import training as tagger
 from srrag.model.filter import Base
 from tests import encoder_toys, tagger_toys

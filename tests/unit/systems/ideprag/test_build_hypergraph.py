@@ -16,7 +16,7 @@ from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import Vocabulary
 from srrag.storage.atomic_write import write_parquet
 from srrag.systems.ideprag.build_hypergraph import BuildHypergraph, grams_of
-from srrag.systems.ideprag.hypergraph_reader import Hypergraph
+from srrag.systems.ideprag.hypergraph import Hypergraph
 from tests.unit.graph.test_knowledge_tree import Answering
 from tests.unit.index.hypergraphs import GraphStages, build_of, stages_of
 from tests.unit.index.small_graph import TEXTS

@@ -16,7 +16,7 @@ from srrag.rerank.bi_encoder import RerankBiEncoder
 from srrag.systems.ideprag.document_keywords import FindDocumentKeywords
 from srrag.systems.ideprag.features import ExtractFeatures
 from srrag.systems.ideprag.findings import EntityType, ExtractFindings
-from srrag.systems.ideprag.search_words import FindSearchWords
+from srrag.systems.ideprag.search_topics import FindSearchWords
 from tests.unit.expand.asking import baseline_faults, questions, scripted
 from tests.unit.index.tables import hashed, row
 from tests.unit.reading.vocabularies import vocabulary_folder

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from srrag.systems.ideprag.incidence import (
+from srrag.systems.ideprag.hypergraph import (
     expected_visits,
     topic_weights,
     topics_of,

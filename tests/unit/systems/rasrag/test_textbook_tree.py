@@ -11,8 +11,7 @@ import pytest
 from srrag.core.spec import file_sha256
 from srrag.core.step import Place, PreviousVersion
 from srrag.model.encoder import Encoder
-from srrag.systems.rasrag.textbook_tree import BuildTextbookTree, natural
-from srrag.systems.rasrag.tree_reader import TreeForest
+from srrag.systems.rasrag.textbook_tree import BuildTextbookTree, TreeForest, natural
 from tests.unit.index.forests import Book, parts, stu, unit
 from tests.unit.index.tables import hashed
 

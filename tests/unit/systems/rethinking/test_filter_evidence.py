@@ -15,12 +15,11 @@ from srrag.core.schema import DOCUMENTS, UNITS, empty_value
 from srrag.core.spec import build, spec
 from srrag.core.step import Place
 from srrag.index.units import BuildUnits
-from srrag.lab.train.filter.report import write_model
+from srrag.lab.train.filter.judge import write_model
 from srrag.model.cross_encoder import CrossEncoderModel
 from srrag.model.filter import Base, Decision, load_filter
 from srrag.rerank.cross_encoder import RerankCrossEncoder
-from srrag.systems.rethinking.filter_evidence import FilterEvidence
-from srrag.systems.rethinking.judge_evidence import JudgeEvidence
+from srrag.systems.rethinking.filter_evidence import FilterEvidence, JudgeEvidence
 from tests.unit.index.tables import uid
 from tests.unit.lab.train.filter_toys import tiny_encoder
 

@@ -9,8 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from srrag.lab.train.group import Alone, Floats
-from srrag.lab.train.tagger.abstracts import Abstract, fingerprint_of, read_abstracts
-from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask
+from srrag.lab.train.tagger.task import (
+    Abstract,
+    TaggerSettings,
+    TaggerTask,
+    fingerprint_of,
+    read_abstracts,
+)
 from srrag.lab.train.tagger.training import (
     IGNORED,
     TaggerTraining,

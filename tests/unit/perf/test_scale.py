@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from perf.scale import page_of
-from perf.scale_stages import MARKS, StageCost, measured, read_table, replaced, table
+from perf.scale import (
+    MARKS,
+    StageCost,
+    measured,
+    page_of,
+    read_table,
+    replaced,
+    stage_table,
+)
 from tests.conftest import REPOSITORY, SHARED
 from tests.e2e.command import srrag
 
@@ -18,7 +25,7 @@ LINEAR = ("parsed", "documents", "chunks", "windows", "triples", "vectors", "tok
 
 def test_a_table_is_read_as_it_was_written() -> None:
     costs = [StageCost("windows", 3_450_000, 900_000_000, 1.5), StageCost("units", 0, 10**6, 0.5)]
-    text = f"{MARKS[0]}\n{table(1_000_000, costs)}\n{MARKS[1]}"
+    text = f"{MARKS[0]}\n{stage_table(1_000_000, costs)}\n{MARKS[1]}"
     found = {name: (cost.rows, cost.bytes) for name, cost in read_table(text).items()}
     assert found == {"windows": (3450, 900_000), "units": (0, 0), "all": (0, 900_000)}
     assert "131 M" in text and "0.034" in text
@@ -47,7 +54,7 @@ def test_rows_and_bytes_of_the_page_hold(tmp_path: Path) -> None:
     srrag("build", "corpus=jsonl", few, f"root={root}", "plan=graph", "stages.names=null")
     told = read_table((REPOSITORY / "docs" / "scale.md").read_text("utf-8"))
     documents, costs = measured(root)
-    now = read_table(f"{MARKS[0]}\n{table(documents, costs)}\n{MARKS[1]}")
+    now = read_table(f"{MARKS[0]}\n{stage_table(documents, costs)}\n{MARKS[1]}")
     for stage in LINEAR:
         assert now[stage].rows == pytest.approx(told[stage].rows, rel=0.2), stage
         assert now[stage].bytes == pytest.approx(told[stage].bytes, rel=0.2), stage
