@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pydantic
-import pydantic.json_schema
 import pydantic_core
 
 from srrag.llm.completion import FAILED_CALLS, Answer, Completion, Fault

@@ -14,8 +14,7 @@ from jobs.doctor import cluster_probes
 from srrag.config.compose import configure
 from srrag.runner.doctor import Probe
 from srrag.runner.ray import doctor
-from srrag.runner.ray.data import lacking
-from srrag.runner.ray.nodes import Node
+from srrag.runner.ray.nodes import Node, lacking_nodes
 
 pytestmark = pytest.mark.ray
 
@@ -113,8 +112,8 @@ def test_gpus_want_their_faiss_and_ports_their_ways() -> None:
 def test_a_worker_that_fits_no_node_is_named(cluster: str) -> None:
     ray.init(address=cluster, log_to_driver=False)
     try:
-        assert lacking([{"CPU": 2.0, "GPU": 0.0}] * 2) == ""
-        assert lacking([{"CPU": 3.0, "GPU": 0.0}]) == (
+        assert lacking_nodes([{"CPU": 2.0, "GPU": 0.0}] * 2) == ""
+        assert lacking_nodes([{"CPU": 3.0, "GPU": 0.0}]) == (
             "one worker takes 3 CPU; the largest node has 2"
         )
     finally:

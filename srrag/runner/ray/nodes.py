@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.data
 from ray.autoscaler.sdk import request_resources
 from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
