@@ -4,8 +4,8 @@ A worker imports Ray, its libraries and torch before it does anything: up to thr
 core, for several workers a test. With `install`, Ray starts this script in place of its own: it
 hands its arguments, environment and streams over to a process that has imported all that, which
 forks, and the fork goes on with Ray's script. The first worker that asks starts such a process,
-which lasts as long as the test run; there is one for each environment that Ray reads on import,
-so also for each job of a cluster.
+which lasts as long as the test run; there is one for each environment that Ray reads on import.
+Ray also reads its job there, so each such process has a fork for each job that imports Ray.
 
 Jobs that tests start as processes of their own have Ray's own workers.
 """
@@ -43,18 +43,23 @@ FOLDER = "SRRAG_WARM_WORKERS"
 ROOT = str(Path(__file__).parents[1])
 """To import from, in place of this script's folder, which has a ray/ too."""
 
+JOB = "RAY_JOB_ID"
 READ_ON_IMPORT = ("RAY_", "PYTHON", "OMP_", "HF_")
 OF_ONE_RUN = {
-    FOLDER, "PYTHONBREAKPOINT", "RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NODE_ID", "RAY_RAYLET_PID",
-    "RAY_TMPDIR", "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC",
+    FOLDER, "PYTHONBREAKPOINT", "RAY_ADDRESS", "RAY_AUTH_TOKEN", JOB, "RAY_NODE_ID",
+    "RAY_RAYLET_PID", "RAY_TMPDIR", "RAY_WARN_BLOCKING_GET_INSIDE_ASYNC",
 }  # fmt: skip
 IMPORTED = (
-    "pyarrow.dataset", "pyarrow.json", "pydantic.v1", "ray._private.arrow_serialization",
+    "fastapi", "opentelemetry.sdk.trace", "pandas", "pyarrow.dataset", "pyarrow.json",
+    "pydantic.v1", "requests", "rich.console", "scipy.sparse", "srrag.config.compose", "torch",
+    "uvicorn",
+)  # fmt: skip
+IMPORTED_FOR_A_JOB = (
+    "ray._private.arrow_serialization",
     "ray.data._internal.execution.operators.actor_pool_map_operator",
     "ray.data._internal.issue_detection.issue_detector_manager",
     "ray.data._internal.planner.plan_udf_map_op", "ray.serve", "ray.train.torch",
-    "ray.train.v2.api.data_parallel_trainer", "srrag.config.compose", "srrag.runner.ray.data",
-    "srrag.serve.ray.deployments", "torch",
+    "srrag.runner.ray.data", "srrag.serve.ray.deployments",
 )  # fmt: skip
 THREADS = {"jemalloc_bg_thd"}
 """Beside the main one; they outlive a fork, as Arrow's allocator starts them again."""
@@ -142,7 +147,7 @@ def hand_over(arguments: Sequence[str]) -> None:
         socket.send_fds(client, [b"-"], [0, 1, 2])
         client.sendall(json.dumps(told).encode())
         client.shutdown(socket.SHUT_WR)
-        client.recv(1)  # until it has been forked
+        client.recv(1)  # until it has been passed on
 
 
 def _start(path: Path, read: dict[str, str]) -> None:
@@ -166,19 +171,15 @@ def _start(path: Path, read: dict[str, str]) -> None:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a worker for each that asks, until the process of the test run has gone."""
+    """Pass on who asks to a fork of their job, until the test run is over."""
     sys.path[0] = ROOT
-    _draw_no_ids()
     for name in IMPORTED:
         importlib.import_module(name)
-    assert len(set(map(_forked_id, range(2)))) == 2, "workers would draw the same identifiers"
-    threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
-    assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    gc.freeze()
     folder = Path(os.environ[FOLDER])
     server = socket.socket(fileno=descriptor)
     server.settimeout(1)
+    jobs: dict[str, socket.socket] = {}
     while folder.exists() and Path("/proc", folder.name).exists():
         try:
             client, _ = server.accept()
@@ -187,15 +188,47 @@ def serve(descriptor: int) -> None:
         with client:
             client.settimeout(None)
             _, streams, _, _ = socket.recv_fds(client, 1, 3)
-            told = json.loads(client.makefile("rb").read())
-            if (pid := os.fork()) == 0:
-                server.close()
-                client.close()
-                become(streams, **told)
-                return
-            folder.joinpath(f"{pid}.worker").write_text(str(told["raylet"]))
-            for stream in streams:
-                os.close(stream)
+            told = client.makefile("rb").read()
+            job = json.loads(told)["environment"].get(JOB, "")
+            if job not in jobs:
+                jobs[job], asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                if os.fork() == 0:
+                    for each in (server, client, *jobs.values()):
+                        each.close()
+                    _close(streams)
+                    os.environ[JOB] = job
+                    fork_workers(asked, folder)
+                    return
+                asked.close()
+            socket.send_fds(jobs[job], [told], streams)
+            _close(streams)
+
+
+def fork_workers(asked: socket.socket, folder: Path) -> None:
+    """Fork a worker of a job for each message, until there are none any more."""
+    _draw_no_ids()
+    for name in IMPORTED_FOR_A_JOB:
+        importlib.import_module(name)
+    assert _forked_id() != _forked_id(), "workers would draw the same identifiers"
+    threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
+    assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
+    gc.freeze()
+    while True:
+        told, streams, _, _ = socket.recv_fds(asked, 1 << 20, 3)
+        if not told:
+            return
+        worker = json.loads(told)
+        if (pid := os.fork()) == 0:
+            asked.close()
+            become(streams, **worker)
+            return
+        folder.joinpath(f"{pid}.worker").write_text(str(worker["raylet"]))
+        _close(streams)
+
+
+def _close(streams: Sequence[int]) -> None:
+    for stream in streams:
+        os.close(stream)
 
 
 def _draw_no_ids() -> None:
@@ -205,7 +238,7 @@ def _draw_no_ids() -> None:
     actor.ActorClassID = SimpleNamespace(from_random=lambda: new(os.urandom(new.size())))
 
 
-def _forked_id(_: int) -> bytes:
+def _forked_id() -> bytes:
     from ray._raylet import NodeID
 
     reader, writer = os.pipe()
@@ -213,7 +246,6 @@ def _forked_id(_: int) -> bytes:
         os.write(writer, NodeID.from_random().binary())
         os._exit(0)
     os.close(writer)
-    os.wait()
     with os.fdopen(reader, "rb") as file:
         return file.read()
 
