@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from srrag.core.schema import REJECT
+from srrag.core.schema import REJECT, columns
 from srrag.core.step import LLMStep
 from srrag.llm.completion import (
     Answer,
@@ -87,12 +87,7 @@ class Reflect(LLMStep):
 
     reads: ClassVar[tuple[str, ...]] = ("text", "rounds", "shown")
     writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("reflection", pa.string()),
-            pa.field("sufficient", pa.bool_()),
-            pa.field("next_question", pa.string()),
-            pa.field("reject", REJECT),
-        ]
+        columns("reflection sufficient:bool next_question", pa.field("reject", REJECT))
     )
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True

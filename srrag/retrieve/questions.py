@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import pyarrow as pa
 
-from srrag.core.schema import QUESTIONS, empty_value
+from srrag.core.schema import QUESTIONS, columns, empty_value
 from srrag.core.step import Function, Place, Step
 from srrag.index.encode import packed_tokens
 from srrag.index.opened import open_sparse
@@ -83,11 +83,7 @@ class EncodeQuestions(Step):
     encoder: Encoder = field(default_factory=Encoder)
 
     writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("query_vector", pa.binary()),
-            pa.field("query_tokens", pa.large_binary()),
-            pa.field("query_token_scales", pa.binary()),
-        ]
+        columns("query_vector:binary query_tokens:large_binary query_token_scales:binary")
     )
     packed: ClassVar[Mapping[str, tuple[str, float]]] = {
         "query_vector": ("float32", 1e-5),

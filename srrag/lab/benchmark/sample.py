@@ -45,13 +45,7 @@ def listed(*fields: tuple[str, pa.DataType]) -> pa.DataType:
 
 
 SEEDS = relation(
-    ("query_id", _STRING),
-    *_WINDOW,
-    ("condition", _STRING),
-    ("section", _STRING),
-    *_SPAN,
-    ("window", _STRING),
-    ("asked", pa.list_(_STRING)),
+    "query_id", *_WINDOW, "condition section", *_SPAN, "window", ("asked", pa.list_(_STRING))
 )
 """Sampled windows; the span counts characters of the cleaned document.
 

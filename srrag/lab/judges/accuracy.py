@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import pyarrow as pa
 from pydantic import Field
 
 from srrag.algo.entailment import THRESHOLD, entails, sentences
@@ -242,12 +241,7 @@ MOST = 64
 Side = Literal["first", "second", "tie"]
 
 PAIRED = relation(
-    ("query_id", pa.string()),
-    ("text", pa.string()),
-    ("ideal_answer", pa.string()),
-    ("nuggets", NUGGETS),
-    ("evidence", EVIDENCE),
-    ("other", EVIDENCE),
+    "query_id text ideal_answer", ("nuggets", NUGGETS), ("evidence", EVIDENCE), ("other", EVIDENCE)
 )
 """A row a question: the evidence of a system, and that of the other one."""
 

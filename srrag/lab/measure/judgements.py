@@ -39,22 +39,15 @@ VERDICTS = pa.list_(
 """Verdicts on items, in their order; `facts` are the nuggets, from 0, that a claim makes."""
 
 CASES = relation(
-    ("query_id", pa.string()),
-    ("text", pa.string()),
-    ("answer", pa.string()),
-    ("missing", pa.string()),
-    ("abstained", pa.bool_()),
-    ("chooses", pa.bool_()),
-    ("choice", pa.int32()),
+    "query_id text answer missing abstained:bool chooses:bool choice:int",
     ("sentences", SENTENCES),
     ("evidence", EVIDENCE),
-    ("ideal_answer", pa.string()),
+    "ideal_answer",
     ("nuggets", NUGGETS),
     ("picot", PICOT),
-    ("options", pa.list_(pa.string())),
-    ("gold_option", pa.string()),
+    "options:strings gold_option",
     ("claims", CLAIMS),
-    ("claims_fault", pa.string()),
+    "claims_fault",
     ("support", SUPPORT),
     ("nugget_verdicts", VERDICTS),
     ("picot_verdicts", VERDICTS),
@@ -78,14 +71,7 @@ PREPARED = (
 )  # fmt: skip
 """Columns that are empty until a Preparation fills them."""
 
-JUDGEMENTS = relation(
-    ("query_id", pa.string()),
-    ("metric", pa.string()),
-    ("item", pa.string()),
-    ("value", pa.float64()),
-    ("reason", pa.string()),
-    ("asked", pa.bool_()),
-)
+JUDGEMENTS = relation("query_id metric item value:double reason asked:bool")
 """A row a judged item, 0…1. One with `reject` was not judged: it counts with its worst value.
 
 `asked` is False where the value was clear without a judge: there was no answer to be judged.

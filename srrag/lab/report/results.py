@@ -104,10 +104,7 @@ is pooled over them.
 """
 
 GOLD = non_null(
-    ("bench", _STRING),
-    ("query_id", _STRING),
-    ("text", _STRING),
-    ("reference", _STRING),
+    "bench query_id text reference",
     ("nuggets", pa.list_(_STRING)),
     ("relevant", pa.list_(_STRING)),
     *_STRATA,

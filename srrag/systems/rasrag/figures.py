@@ -10,20 +10,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from srrag.core.schema import columns
 from srrag.core.step import Function, Place, Step
 from srrag.storage.mapped_table import map_table
 from srrag.storage.mirror import pull_build
 
-FIGURES = pa.list_(
-    pa.struct(
-        [
-            pa.field("evidence_id", pa.string()),
-            pa.field("name", pa.string()),
-            pa.field("caption", pa.string()),
-            pa.field("image", pa.string()),
-        ]
-    )
-)
+FIGURES = pa.list_(pa.struct(columns("evidence_id name caption image")))
 """`image` is the name of the file, "" if the text gives none."""
 
 _NAME = re.compile(r"\b(?:Figure|Fig\.) ?(\d+(?:[.\-]\d+)*)")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from srrag.algo.fusion import flat_ranges, group_means, rank_scores
 from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
-from srrag.core.schema import HITS
+from srrag.core.schema import HITS, columns
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
 from srrag.systems.rasrag.textbook_tree import TreeForest
@@ -24,15 +24,7 @@ Pairs = Callable[[pa.Table, pa.Array, Ints], npt.NDArray[Any]]
 Texts = Callable[[str, Sequence[str]], npt.NDArray[Any]]
 
 TREE_TRACE = pa.list_(
-    pa.struct(
-        [
-            pa.field("root", pa.string()),
-            pa.field("btu_definite", pa.int32()),
-            pa.field("btu_candidate", pa.int32()),
-            pa.field("stu_scored", pa.int32()),
-            pa.field("outcome", pa.string()),
-        ]
-    )
+    pa.struct(columns("root btu_definite:int btu_candidate:int stu_scored:int outcome"))
 )
 """The chapters that were searched, in order. `outcome` is what each gave: definite_btu,
 definite_stu, candidate, all (without thresholds), or nothing."""

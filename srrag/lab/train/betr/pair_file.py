@@ -20,12 +20,7 @@ from srrag.core.schema import non_null
 from srrag.core.spec import content_id
 from srrag.storage.atomic_write import commit
 
-PAIRS = non_null(
-    ("query_id", pa.string()),
-    ("delta_s", pa.float64()),
-    ("grade_pos", pa.string()),
-    ("grade_neg", pa.string()),
-)
+PAIRS = non_null("query_id delta_s:double grade_pos grade_neg")
 ORIGIN_KEY = b"srrag.pairs"
 
 UNGRADED = "E"
