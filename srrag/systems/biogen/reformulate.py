@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.terms import STOPWORDS, terms
-from srrag.core.rows import Row, filled, live, rejected
-from srrag.core.schema import REJECT
-from srrag.core.step import Function, LLMStep, Place
+from srrag.core.rows import Row, RowStep, filled, live
+from srrag.core.schema import relation
+from srrag.core.step import Function, Place
 from srrag.core.units import Units, open_units
 from srrag.index.opened import open_sparse
 from srrag.index.words import WordIndex
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
+from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Text, most_tokens
 from srrag.reading.concepts import read_abbreviations
 
@@ -176,7 +176,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "reformulate.md", Reform
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reformulate(LLMStep):
+class Reformulate(RowStep):
     """Reword `text` in up to three ways, to search for in addition to it.
 
     A version that repeats the question or another version is left out. `context` also shows topic
@@ -197,14 +197,9 @@ class Reformulate(LLMStep):
     abbreviations: str = "abbreviations"
 
     reads: ClassVar[tuple[str, ...]] = ("text", "topic", "narrative")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("reformulations", pa.list_(pa.string()), nullable=False),
-            pa.field("reformulation_model", pa.string(), nullable=False),
-            pa.field("reject", REJECT),
-        ]
-    )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    writes: ClassVar[pa.Schema] = relation("reformulations:strings reformulation_model")
+    slot: ClassVar[str] = "reformulate"
+    file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True
 
     @property
@@ -243,46 +238,20 @@ class Reformulate(LLMStep):
 
         return run
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        return [
-            Prompt(
-                number,
-                "reformulate",
-                PROMPT.system(),
-                PROMPT.user(
-                    question=fenced("question", row["text"]),
-                    context=context_of(row) if self.context else "",
-                ),
-                Reformulations,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-        ]
+    def told(self, row: Row) -> Row:
+        """The question, with topic and narrative if `context` is on."""
+        context = context_of(row) if self.context else ""
+        return {"question": fenced("question", row["text"]), "context": context}
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> Iterable[Answer]:
         """The question as it is (its beginning, where it is long), which counts as no version."""
-        texts = batch["text"].to_pylist()
-        asked = (texts[prompt.row] for prompt in prompts)
-        same = (Reformulations(clinical=text, patient=text, aspect=text) for text in asked)
-        return [versions.model_dump_json() for versions in same]
+        asked = (row["text"] for row in rows)
+        return [Reformulations(clinical=text, patient=text, aspect=text) for text in asked]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
-        """Keep the versions that are new."""
-        texts = batch["text"].to_pylist()
+    def columns(self, value: Any, row: Row) -> Row:
+        """The versions that are new."""
         model = "" if self.off else self.engine.name
-        made = {
-            prompt.row: {
-                "reformulations": answer.value.distinct(texts[prompt.row]),
-                "reformulation_model": model,
-            }
-            if answer.fault is None
-            else rejected("reformulate", answer.fault)
-            for prompt, answer in zip(prompts, completions, strict=True)
-        }
-        return filled(batch, self.writes, made)
+        return {"reformulations": value.distinct(row["text"]), "reformulation_model": model}
 
 
 def context_of(row: Row) -> str:

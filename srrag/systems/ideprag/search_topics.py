@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.rows import filled, live, rejected
-from srrag.core.schema import REJECT, TOPICS, non_null
-from srrag.core.step import Function, LLMStep, Place, Step
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
+from srrag.core.rows import Row, RowStep, filled, live
+from srrag.core.schema import TOPICS, non_null, relation
+from srrag.core.step import Function, Place, Step
+from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
 from srrag.llm.fields import Items, Text, most_tokens
 from srrag.model.encoder import Encoder
 from srrag.reading.vocabulary import key
@@ -46,7 +46,7 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "search_words.md", Searc
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindSearchWords(LLMStep):
+class FindSearchWords(RowStep):
     """Name the entities of a question: at least five, of a model (appendix A.2).
 
     By rules they are the names of the hypergraph in the question: the longest matches, and each
@@ -57,13 +57,10 @@ class FindSearchWords(LLMStep):
     max_tokens: int = most_tokens(SearchWords)
 
     reads: ClassVar[tuple[str, ...]] = ("text", "options")
-    writes: ClassVar[pa.Schema] = pa.schema(
-        [
-            pa.field("search_words", pa.list_(pa.string()), nullable=False),
-            pa.field("reject", REJECT),
-        ]
-    )
-    prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
+    writes: ClassVar[pa.Schema] = relation("search_words:strings")
+    slot: ClassVar[str] = "search words"
+    stage: ClassVar[str] = "search_words"
+    file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True
     version: ClassVar[int] = 2
 
@@ -84,38 +81,18 @@ class FindSearchWords(LLMStep):
 
         return run
 
-    def prompts(self, batch: pa.Table) -> list[Prompt]:
-        """One prompt a question."""
-        system = PROMPT.system()
-        return [
-            Prompt(
-                number,
-                "search words",
-                system,
-                PROMPT.user(question=fenced("question", row["text"]), options=told(row["options"])),
-                SearchWords,
-                max_tokens=self.max_tokens,
-            )
-            for number, row in live(batch, self.reads)
-        ]
+    def told(self, row: Row) -> Row:
+        """The question and its options."""
+        return {"question": fenced("question", row["text"]), "options": told(row["options"])}
 
-    def baseline(self, batch: pa.Table, prompts: Sequence[Prompt]) -> list[str]:
+    def ruled(self, rows: Sequence[Row]) -> Iterable[Answer]:
         """The content words; nothing looks them up here."""
-        texts = batch["text"].to_pylist()
-        found = [grams_of(texts[prompt.row])[:MAX_TERMS] for prompt in prompts]
-        return [SearchWords(terms=terms or ["?"]).model_dump_json() for terms in found]
+        found = [grams_of(row["text"])[:MAX_TERMS] for row in rows]
+        return [SearchWords(terms=terms or ["?"]) for terms in found]
 
-    def parse(
-        self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
-    ) -> pa.Table:
+    def columns(self, value: Any, row: Row) -> Row:
         """The terms, each once."""
-        made = {
-            prompt.row: rejected("search_words", answer.fault)
-            if answer.fault is not None
-            else {"search_words": list(dict.fromkeys(answer.value.terms))}
-            for prompt, answer in zip(prompts, completions, strict=True)
-        }
-        return filled(batch, self.writes, made)
+        return {"search_words": list(dict.fromkeys(value.terms))}
 
 
 def told(options: Sequence[str]) -> str:
