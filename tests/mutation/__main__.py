@@ -47,9 +47,9 @@ TESTS: dict[str, list[str]] = {
     "answer/select/evidence": ["answer/select/test_evidence.py"],
     "reading/concepts": ["algo/test_abbreviations.py", "reading/test_concepts.py"],
     "algo/betr": ["algo/test_betr.py"],
+    "lab/train/betr/features": ["lab/train/betr/test_features.py"],
     "algo/significance": ["algo/test_significance.py"],
     "algo/terms": ["algo/test_terms.py"],
-    "algo/intervals": ["algo/test_intervals.py", "algo/test_significance.py"],
 }  # fmt: skip
 
 
