@@ -11,6 +11,7 @@ import pytest
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, events, free_port, settings
+from tests.warm_worker import titled
 
 pytestmark = [pytest.mark.ray, pytest.mark.long(600, "a real engine is started")]
 
@@ -35,11 +36,7 @@ def test_a_model_has_a_deployment_of_its_own(
         "limits.timeout_s=240",
     )  # fmt: skip
     with served(told, Cluster(start_s=500)) as url, httpx.Client(timeout=250) as client:
-        (engine,) = [
-            each
-            for each in psutil.Process().children(recursive=True)
-            if "ServeReplica:srrag:engine" in title(each)
-        ]
+        (engine,) = titled("ServeReplica:srrag:engine")
         assert any("EngineCore" in title(each) for each in engine.children(recursive=True))
         heard = events(client.post(f"{url}/v1/answers/stream", json={"question": CAST}).text)
         names = [name for name, _ in heard]
