@@ -1,4 +1,4 @@
-"""Workers of one fit as processes of this machine, forked, and a worker that is killed."""
+"""Workers of one fit as processes of this machine, and a worker that is killed."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ def heard(other: Connection) -> Floats:
 
 def work_together(work: Any, config: dict[str, Any], size: int = 2) -> dict[str, Any]:
     """Run `work` in `size` workers, the first of them in this process, and return its result."""
-    fork = multiprocessing.get_context("fork")
-    pipes = [fork.Pipe() for _ in range(size - 1)]
+    # Not forked: this process may have run Rays, whose threads hold locks of the allocator.
+    anew = multiprocessing.get_context("spawn")
+    pipes = [anew.Pipe() for _ in range(size - 1)]
     workers = [
-        fork.Process(target=_work, args=(work, config, Member(rank, [end], size)), daemon=True)
+        anew.Process(target=_work, args=(work, config, Member(rank, [end], size)), daemon=True)
         for rank, (_, end) in enumerate(pipes, start=1)
     ]
     for worker in workers:
@@ -68,7 +69,7 @@ def work_together(work: Any, config: dict[str, Any], size: int = 2) -> dict[str,
 
 
 def _work(work: Any, config: dict[str, Any], member: Member) -> None:
-    torch.set_num_threads(1)  # the threads of the other process were not forked
+    torch.set_num_threads(1)
     work(config, member)
 
 
