@@ -57,7 +57,7 @@ def create_app(host: PipelineService) -> Gateway:
         return _created(host)
     except SystemError:
         # Python 3.11 counts the depth of a parse for all threads together (gh-106905), and Pydantic
-        # parses docstrings: a thread, such as Ray's, that parses meanwhile fails this one.
+        # parses docstrings. A finalizer that runs meanwhile lets another thread parse: this fails.
         return _created(host)
 
 
