@@ -350,9 +350,10 @@ def paper_line(paper: Paper) -> str:
 
 
 def written_by(model: str) -> str:
-    """Who wrote an answer, for a reader who does not know how engines are named."""
+    """Who wrote an answer, for a reader who does not know how engines are named; "" for nobody."""
     name = model.partition(": ")[2]
-    return f"Written by the language model {name}." if name else f"Written by {model}."
+    writer = f"the language model {name}" if name else model
+    return f"Written by {writer}." if writer else ""
 
 
 def beside(answer: AnswerRecord, width: int) -> str:

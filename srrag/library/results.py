@@ -50,8 +50,7 @@ class CitedReply(AnswerRecord, Tabled):
         """The answer as text, its remarks and its papers; a star marks what is cited."""
         lines = [textwrap.fill(self.question, WIDTH), ""]
         lines += [textwrap.fill(each, WIDTH) for each in self.answer.split("\n")]
-        by = written_by(self.model) if self.model else ""
-        return "\n".join([*lines, "", beside(self, WIDTH), by]).rstrip()
+        return "\n".join([*lines, "", beside(self, WIDTH), written_by(self.model)]).rstrip()
 
     def _repr_html_(self) -> str:
         """The answer as HTML, with grades and quotes, for a notebook."""

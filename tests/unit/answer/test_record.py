@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
 
-from srrag.answer.evidence import EvidenceQuote, papers_of
-from srrag.answer.record import AnswerFinding, AnswerRecord, TextPlace
+from srrag.answer.evidence import EvidenceQuote, Paper, papers_of
+from srrag.answer.record import AnswerFinding, AnswerRecord, TextPlace, paper_line, written_by
 
 STEP = {"step": "SearchSparse", "seconds": 0.0123456, "rows_in": 1, "rows_out": 1, "items": 4}
 ROW: dict[str, Any] = {
@@ -107,3 +108,26 @@ def test_the_json_of_an_answer_is_what_its_schema_says() -> None:
     assert set(answer) == set(schema["properties"]), "every key is always there"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**answer, "state": "perhaps"}, schema)
+
+
+def test_a_papers_line_names_its_design_beside_its_grade() -> None:
+    paper = Paper(
+        numbers=(1, 3), cited=True, title="Braces", year=2020, source_id="s1", pmid="7", grade="C",
+        study="randomised trial", status="retracted",
+    )  # fmt: skip
+    assert paper_line(paper) == (
+        "[1][3] RETRACTED grade C, randomised trial: Braces (PMID 7, 2020)"
+    )
+    assert (
+        paper_line(replace(paper, grade="", status="")) == "[1][3] grade –: Braces (PMID 7, 2020)"
+    )
+
+
+def test_the_writer_is_named_as_a_reader_knows_it() -> None:
+    names = ("rules", "http: gpt-5@r1", "med42 (recorded)", "")
+    assert [written_by(name) for name in names] == [
+        "Written by rules.",
+        "Written by the language model gpt-5@r1.",
+        "Written by med42 (recorded).",
+        "",
+    ]
