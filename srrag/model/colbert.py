@@ -12,7 +12,7 @@ from srrag.model.embed import LoadedEncoder, TokenVectors, join_tokens, quantise
 from srrag.model.encoder import Encoder, Role, load_tokenizer
 from srrag.model.read_weights import check_positions, read_weights
 
-_BATCH_TEXTS = 16
+_BATCH_TEXTS = {"cpu": 16, "gpu": 256}
 
 
 class LoadedColbert(LoadedEncoder):
@@ -33,13 +33,13 @@ class LoadedColbert(LoadedEncoder):
         self._count_lock = threading.Lock()
 
     def encode(
-        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int | None = None
     ) -> np.ndarray:
         """Unit-length means of the token vectors, float32 (texts, dim)."""
         return self.encode_tokens(texts, role, batch_tokens)[0]
 
     def encode_tokens(
-        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int | None = None
     ) -> tuple[np.ndarray, TokenVectors]:
         """Means as `encode`, and the unit-length vectors of the tokens that the model counts."""
         model = self._model
@@ -51,7 +51,7 @@ class LoadedColbert(LoadedEncoder):
             self.num_cut += int(cut.sum())
             found = encode(
                 list(texts),
-                batch_size=_BATCH_TEXTS,
+                batch_size=_BATCH_TEXTS["cpu" if self.device == "cpu" else "gpu"],
                 convert_to_numpy=True,
                 normalize_embeddings=True,
                 show_progress_bar=False,

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from srrag.model.network import Network, TorchHidden
     from srrag.model.numpy_bert import NumpyBert, NumpyHidden
 
+BATCH_TOKENS = {"cpu": 1024, "gpu": 32_768}
+"""Tokens of a pass: what caches hold, and what keeps a GPU busy between two launches."""
+
 LIGHT_TEXTS = 16
 """Number of texts that NumPy encodes before torch is imported."""
 
@@ -90,7 +93,7 @@ class LoadedEncoder:
         return network
 
     def encode(
-        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int | None = None
     ) -> np.ndarray:
         """Unit-length sentence vectors, float32 (texts, dim)."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
@@ -99,7 +102,7 @@ class LoadedEncoder:
         return vectors
 
     def encode_tokens(
-        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int = 1024
+        self, texts: Sequence[str], role: Role = "passage", batch_tokens: int | None = None
     ) -> tuple[np.ndarray, TokenVectors]:
         """Sentence vectors as `encode`, with the token embeddings of the same forward pass.
 
@@ -111,11 +114,11 @@ class LoadedEncoder:
         found = self._tokenise(texts, role)
         for rows, ids, hidden in self._passes(found.ids, batch_tokens, role):
             vectors[rows] = hidden.pooled()
-            keep = self.tokenizer.is_content(ids)
-            tokens = hidden.tokens()[keep]
-            width = tokens.shape[1]
-            ends = np.cumsum(keep.sum(1))[:-1]
-            values, scale = quantise_rows(tokens)
+            keep = self.tokenizer.is_content(np.concatenate(ids))
+            values, scale = hidden.tokens(keep)
+            width = values.shape[1]
+            starts = np.cumsum([0, *(len(text) for text in ids[:-1])])
+            ends = np.cumsum(np.add.reduceat(keep, starts, dtype=np.int64))[:-1]
             parts = zip(np.split(values, ends), np.split(scale, ends), strict=True)
             for row, part in zip(rows, parts, strict=True):
                 pieces[row] = part
@@ -134,20 +137,20 @@ class LoadedEncoder:
         return tokens
 
     def _passes(
-        self, all_ids: Sequence[np.ndarray], batch_tokens: int, role: Role
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, TorchHidden | NumpyHidden]]:
-        """Yield (rows, ids (n, L), token embeddings (n, L, dim)) for texts of one length.
+        self, all_ids: Sequence[np.ndarray], batch_tokens: int | None, role: Role
+    ) -> Iterator[tuple[np.ndarray, list[np.ndarray], TorchHidden | NumpyHidden]]:
+        """Yield (rows, ids of each text, their token embeddings).
 
-        Only texts of one length share a matrix, so nothing is padded; and texts go longest
-        first, at most `batch_tokens` tokens (or one text) a pass.
+        Texts go longest first, at most `batch_tokens` tokens (or one text) a pass.
         """
         network = self._of(role)
-        for rows in budgeted([len(ids) for ids in all_ids], batch_tokens):
+        budget = batch_tokens or BATCH_TOKENS["cpu" if self.device == "cpu" else "gpu"]
+        for rows in budgeted([len(ids) for ids in all_ids], budget):
             start = 0
             for hidden in network.run([all_ids[row] for row in rows]):
                 some = rows[start : start + len(hidden)]
                 start += len(hidden)
-                yield some, np.stack([all_ids[row] for row in some]), hidden
+                yield some, [all_ids[row] for row in some], hidden
 
     def _of(self, role: Role) -> Network | NumpyBert:
         few = _few_texts[0] and self.num_texts <= LIGHT_TEXTS and not _has_torch()

@@ -1,4 +1,8 @@
-"""Read an encoder's weights: token embeddings out of token ids, one vector out of those."""
+"""Read an encoder's weights: token embeddings out of token ids, one vector out of those.
+
+On a CPU texts of one length share a matrix, and nothing is padded. A GPU waits for each of its
+kernels, and a run of lengths is hundreds: there a pass is one block, padded to its longest text.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 
+from srrag.model.embed import quantise_rows
 from srrag.model.encoder import Encoder, check_trained, model_path
 from srrag.model.linear import Linear, make_linear
 from srrag.model.read_weights import check_device, check_positions, read_weights
@@ -66,20 +71,33 @@ class PackedBert:
         """Token embeddings of texts sorted by length: per run of equal lengths (texts, L, dim)."""
         device = self.words.device
         flat = torch.from_numpy(np.concatenate(ids)).to(device)
-        place = np.concatenate([np.arange(len(i)) for i in ids])
+        place = torch.from_numpy(np.concatenate([np.arange(len(i)) for i in ids])).to(device)
         runs = [(length, len(list(run))) for length, run in groupby(ids, key=len)]
-        x = self.words[flat] + self.positions[torch.from_numpy(place).to(device)]
-        x = self.embedding_norm(x, self.epsilon)
-        for layer in self.layers:
-            context = self._attend(layer.query_key_value(x), runs)
-            x = layer.attention_norm(layer.attention_out(context).add_(x), self.epsilon)
-            x = layer.out_norm(layer.narrow(layer.widen(x)).add_(x), self.epsilon)
+        x = self._embed(flat, place, runs, None)
         parts = torch.split_with_sizes(x, [length * count for length, count in runs])
         return [
             part.view(count, length, -1) for part, (length, count) in zip(parts, runs, strict=True)
         ]
 
-    def _attend(self, qkv: Tensor, runs: Sequence[tuple[int, int]]) -> Tensor:
+    def block(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Token embeddings (texts, L, dim) of padded ids; the mask says which are a text's."""
+        count, length = ids.shape
+        place = torch.arange(length, device=ids.device).expand(count, length)
+        seen = mask.bool()[:, None, None, :]
+        x = self._embed(ids.reshape(-1), place.reshape(-1), [(length, count)], seen)
+        return x.view(count, length, -1)
+
+    def _embed(
+        self, ids: Tensor, place: Tensor, runs: Sequence[tuple[int, int]], seen: Tensor | None
+    ) -> Tensor:
+        x = self.embedding_norm(self.words[ids] + self.positions[place], self.epsilon)
+        for layer in self.layers:
+            context = self._attend(layer.query_key_value(x), runs, seen)
+            x = layer.attention_norm(layer.attention_out(context).add_(x), self.epsilon)
+            x = layer.out_norm(layer.narrow(layer.widen(x)).add_(x), self.epsilon)
+        return x
+
+    def _attend(self, qkv: Tensor, runs: Sequence[tuple[int, int]], seen: Tensor | None) -> Tensor:
         """Self-attention inside every text: (tokens, 3 × dim) → (tokens, dim)."""
         width = qkv.shape[1] // 3
         head = width // self.num_heads
@@ -89,7 +107,7 @@ class PackedBert:
             stop = start + length * count
             shape = (count, length, 3, self.num_heads, head)
             query, key, value = qkv[start:stop].view(shape).permute(2, 0, 3, 1, 4)
-            mixed = F.scaled_dot_product_attention(query, key, value)
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
             out = context[start:stop].view(count, length, self.num_heads, head)
             out.copy_(mixed.transpose(1, 2))
             start = stop
@@ -141,20 +159,33 @@ def pack_bert(
 
 
 Forward = Callable[[Sequence[np.ndarray]], list[Tensor]]
+"""Ids of texts sorted by length → per run of equal lengths (texts, L, dim)."""
+
+Block = Callable[[Tensor, Tensor], Tensor]
+"""Padded ids and their mask, int64 (texts, L) → (texts, L, dim)."""
+
+Pool = Callable[[Tensor, Tensor | None], Tensor]
+"""Token embeddings (texts, L, dim) and their mask, if padded → (texts, dim), not normalised."""
+
+
+def _mean(hidden: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return hidden.mean(1)
+    seen = mask.to(hidden.dtype).unsqueeze(2)
+    return (hidden * seen).sum(1) / seen.sum(1)
+
 
 _MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-_STATED: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean": lambda hidden: hidden.mean(1),
-    "cls": lambda hidden: hidden[:, 0],
-}
+_STATED: dict[str, Pool] = {"mean": _mean, "cls": lambda hidden, mask: hidden[:, 0]}
 
 
 @dataclass(frozen=True, slots=True)
 class TorchHidden:
-    """The token embeddings of texts of one length, (texts, length, dim), and how they pool."""
+    """Token embeddings (texts, length, dim), their mask if they are padded, and how they pool."""
 
     values: Tensor
-    pool: Callable[[Tensor], Tensor]
+    mask: Tensor | None
+    pool: Pool
 
     def __len__(self) -> int:
         return len(self.values)
@@ -162,30 +193,56 @@ class TorchHidden:
     def pooled(self) -> np.ndarray:
         """Sentence vectors of unit length, float32 (texts, dim)."""
         with torch.inference_mode():
-            return F.normalize(self.pool(self.values), dim=1).cpu().numpy()
+            return F.normalize(self.pool(self.values, self.mask), dim=1).cpu().numpy()
 
-    def tokens(self) -> np.ndarray:
-        """Each token's embedding, of unit length, float32 (texts, length, dim)."""
+    def tokens(self, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Some tokens' embeddings, of unit length, as `quantise_rows` rounds them.
+
+        `keep`: bool, of all tokens of all texts, one text after the other.
+        """
         with torch.inference_mode():
-            return F.normalize(self.values, dim=2).cpu().numpy()
+            values = self.values
+            own = values.flatten(0, 1) if self.mask is None else values[self.mask.bool()]
+            unit = F.normalize(own[torch.from_numpy(keep).to(own.device)], dim=1)
+            if self.mask is None:
+                return quantise_rows(unit.numpy())
+            scale = (unit.abs().amax(1) / 127).half()
+            scale = (scale.view(torch.int16) + 1).view(torch.float16)  # the next number upwards
+            rounded = (unit / scale.float()[:, None]).round().to(torch.int8)
+            return rounded.cpu().numpy(), scale.cpu().numpy()
 
 
 @dataclass(frozen=True)
 class Network:
-    """`forward`: ids of texts sorted by length → per run of equal lengths (texts, L, dim).
+    """What embeds tokens, how they pool, and the length of the vectors.
 
-    `pool`: such a run → (texts, `dim`), not yet normalised.
+    A pass is padded and goes through `block` on the GPU `padded_on`, else through `forward`.
     """
 
     forward: Forward
-    pool: Callable[[Tensor], Tensor]
+    block: Block
+    pool: Pool
     dim: int
+    padded_on: str | None
 
     def run(self, ids: Sequence[np.ndarray]) -> Iterator[TorchHidden]:
-        """Embed the tokens of texts sorted by length, and yield those of one length."""
+        """Embed texts sorted by length, and yield those of one length, or all in one block."""
         with torch.inference_mode():
-            for hidden in self.forward(ids):
-                yield TorchHidden(hidden.to(torch.float32), self.pool)
+            if self.padded_on is None:
+                for hidden in self.forward(ids):
+                    yield TorchHidden(hidden.float(), None, self.pool)
+            else:
+                texts, mask = (part.to(self.padded_on) for part in _padded(ids))
+                yield TorchHidden(self.block(texts, mask).float(), mask, self.pool)
+
+
+def _padded(ids: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Ids and mask, int64 (texts, longest); what is padded is never seen."""
+    lengths = np.array([len(one) for one in ids])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    texts = np.zeros(mask.shape, np.int64)
+    texts[mask] = np.concatenate(ids)
+    return torch.from_numpy(texts), torch.from_numpy(mask.astype(np.int64))
 
 
 def read_network(encoder: Encoder, device: str) -> Network:
@@ -207,13 +264,16 @@ def read_network(encoder: Encoder, device: str) -> Network:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         check_positions(encoder.model, encoder.max_tokens, config.get("max_position_embeddings"))
         weights = load_file(folder / "model.safetensors")
-        return Network(
-            pack(weights, config, encoder.backend, device), pooling, config["hidden_size"]
-        )
+        bert = pack(weights, config, encoder.backend, device)
+        return Network(bert, bert.block, pooling, config["hidden_size"], _padded_on(device))
     return _through_sentence_transformers(encoder, device)
 
 
-def _plain_pooling(folder: Path, stated: str) -> Callable[[Tensor], Tensor] | None:
+def _padded_on(device: str) -> str | None:
+    return None if device == "cpu" else device
+
+
+def _plain_pooling(folder: Path, stated: str) -> Pool | None:
     """How a folder's model pools, if it is a plain BERT with one plain pooling; else None."""
     mode = pooling_mode(folder, stated)
     try:
@@ -251,7 +311,7 @@ def is_plain_bert(config: Mapping[str, Any]) -> bool:
 
 def pack(
     weights: Mapping[str, Tensor], config: Mapping[str, Any], backend: str, device: str = "cpu"
-) -> Forward:
+) -> PackedBert:
     """Bring the weights of a plain BERT to the device, in the arithmetic of the backend."""
     # A head's weights (BertForMaskedLM and the like) carry the prefix of the model inside.
     bare = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
@@ -276,8 +336,9 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
         raise ValueError(f"model {encoder.model!r} does not say how long its vectors are")
     heads = [module.to(device) for module in list(network)[1:]]
 
-    def own(hidden: Tensor) -> Tensor:
-        mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
+    def own(hidden: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is None:
+            mask = torch.ones(hidden.shape[:2], dtype=torch.int64, device=hidden.device)
         features = {"token_embeddings": hidden, "attention_mask": mask}
         for head in heads:
             features = head(features)
@@ -286,7 +347,8 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
     pool = _STATED[encoder.pooling] if encoder.pooling else own
     width = int(config["hidden_size"]) if encoder.pooling else width
     if is_plain_bert(config):
-        return Network(pack(model.state_dict(), config, encoder.backend, device), pool, width)
+        bert = pack(model.state_dict(), config, encoder.backend, device)
+        return Network(bert, bert.block, pool, width, _padded_on(device))
     if encoder.backend == "torch-int8":
         raise ValueError(
             f"backend 'torch-int8' needs a BERT-shaped model; {encoder.model!r} is "
@@ -295,7 +357,12 @@ def _through_sentence_transformers(encoder: Encoder, device: str) -> Network:
     dtype = torch.bfloat16 if encoder.backend == "torch-bf16" else torch.float32
     module: torch.nn.Module = model
     placed = module.to(device=torch.device(device), dtype=dtype)
-    return Network(partial(run_any, placed), pool, width)
+
+    def block(ids: Tensor, mask: Tensor) -> Tensor:
+        hidden: Tensor = placed(input_ids=ids, attention_mask=mask).last_hidden_state
+        return hidden
+
+    return Network(partial(run_any, placed), block, pool, width, _padded_on(device))
 
 
 def run_any(

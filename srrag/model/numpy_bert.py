@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
+from srrag.model.embed import quantise_rows
+
 Floats = npt.NDArray[np.float32]
 Map = tuple[Floats, Floats]
 """Weight, (in, out) of a linear map or (width,) of a norm, and bias."""
@@ -37,9 +39,9 @@ class NumpyHidden:
         """The mean over each text's tokens, of unit length: (texts, dim)."""
         return _unit(self.values.mean(1))
 
-    def tokens(self) -> Floats:
-        """Each token's embedding, of unit length: (texts, length, dim)."""
-        return _unit(self.values)
+    def tokens(self, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Some tokens' embeddings, of unit length, as `quantise_rows` rounds them."""
+        return quantise_rows(_unit(self.values.reshape(-1, self.values.shape[2])[keep]))
 
 
 @dataclass(frozen=True)

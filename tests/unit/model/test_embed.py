@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,20 @@ def test_tokens_come_from_the_same_pass(loaded):
     assert lengths[[1, 3, 5]].tolist() == [0, 1, 0]
     restored = tokens.values * tokens.scale[:, None].astype(np.float32)
     assert np.linalg.norm(restored, axis=1) == pytest.approx(1, abs=0.02)
+
+
+def test_a_padded_pass_gives_the_same(loaded, rounding, monkeypatch):
+    """As a GPU has it, tried here on a CPU."""
+    vectors, tokens = loaded.encode_tokens(TEXTS)
+    padded = tuple(replace(tower, padded_on="cpu") for tower in loaded._read())
+    monkeypatch.setattr(loaded, "_towers", padded)
+    found, found_tokens = loaded.encode_tokens(TEXTS)
+    assert np.array_equal(tokens.offsets, found_tokens.offsets)
+    token_rows = [t.values * t.scale[:, None].astype(np.float32) for t in (tokens, found_tokens)]
+    for ours, theirs in ((vectors, found), token_rows):
+        assert (ours * theirs).sum(1) == pytest.approx((ours * ours).sum(1), abs=rounding)
+    steps = np.abs(tokens.values.astype(int) - found_tokens.values)
+    assert steps.max() <= (1 if rounding < 1e-3 else 4)
 
 
 def test_maxsim_prefers_the_passage_on_the_subject(loaded):
