@@ -94,6 +94,16 @@ def test_a_padded_pass_gives_the_same(loaded, rounding, monkeypatch):
     assert steps.max() <= (1 if rounding < 1e-3 else 4)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("backend", ["torch", "torch-bf16"])
+def test_a_gpu_gives_what_a_cpu_does(exact, backend):
+    on_gpu = load(Encoder(backend=backend), "cuda")
+    expected, tokens = exact.encode_tokens(TEXTS)
+    vectors, found = on_gpu.encode_tokens(TEXTS)
+    assert (vectors * expected).sum(1).min() > (0.99999 if backend == "torch" else 0.999)
+    assert np.array_equal(found.offsets, tokens.offsets)
+
+
 def test_maxsim_prefers_the_passage_on_the_subject(loaded):
     _, query = loaded.encode_tokens(["length of hospital stay after knee surgery"], role="query")
     _, passages = loaded.encode_tokens(TEXTS)
