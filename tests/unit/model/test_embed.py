@@ -5,6 +5,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,8 +81,10 @@ def test_tokens_come_from_the_same_pass(loaded):
     assert np.linalg.norm(restored, axis=1) == pytest.approx(1, abs=0.02)
 
 
-def test_a_padded_pass_gives_the_same(loaded, rounding, monkeypatch):
-    """As a GPU has it, tried here on a CPU."""
+@pytest.mark.parametrize("backend", ["torch", "torch-bf16"])
+def test_a_padded_pass_gives_the_same(backend, monkeypatch):
+    """As a GPU has it, which knows no int8; tried here on a CPU."""
+    loaded, rounding = load(Encoder(backend=backend), threads=1), ROUNDING.get(backend, 1e-5)
     vectors, tokens = loaded.encode_tokens(TEXTS)
     padded = tuple(replace(tower, padded_on="cpu") for tower in loaded._read())
     monkeypatch.setattr(loaded, "_towers", padded)
@@ -92,6 +95,31 @@ def test_a_padded_pass_gives_the_same(loaded, rounding, monkeypatch):
         assert (ours * theirs).sum(1) == pytest.approx((ours * ours).sum(1), abs=rounding)
     steps = np.abs(tokens.values.astype(int) - found_tokens.values)
     assert steps.max() <= (1 if rounding < 1e-3 else 4)
+
+
+def test_threads_have_passes_of_their_own(loaded, monkeypatch):
+    """Of one product many threads make little speed, and where a core is busy they wait for it."""
+    expected, tokens = loaded.encode_tokens(TEXTS, batch_tokens=12)
+    passes = []
+    plain = loaded._of
+
+    def of(role):
+        network = plain(role)
+
+        def run(ids):
+            passes.append((threading.get_ident(), torch.get_num_threads()))
+            yield from network.run(ids)
+
+        return SimpleNamespace(run=run)
+
+    monkeypatch.setattr(loaded, "_of", of)
+    monkeypatch.setattr(embed, "_threads", [3])
+    vectors, found = loaded.encode_tokens(TEXTS, batch_tokens=12)
+    assert len(passes) >= 3
+    assert {count for _, count in passes} == {1}
+    assert threading.get_ident() not in {thread for thread, _ in passes}
+    assert np.array_equal(vectors, expected)
+    assert np.array_equal(found.values, tokens.values)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
