@@ -262,8 +262,15 @@ _PLANNED = re.compile(
     r"|assessed|measured|evaluated|compared|conducted|followed|collected|analy[sz]ed|included"
     r"|performed)\b"
     r"|w(?<!\ww)ill (?:\w+ly )?(?:receive|undergo|assess|evaluate|compare|investigate|examine"
-    r"|recruit|determine|establish|provide|attend|complete)\b"
+    r"|recruit|determine|establish|provide|attend|complete|measure|collect|analy[sz]e)\b"
 )
+_OWN_PLAN = re.compile(
+    r"w(?<!\ww)e (?:will|(?:plan|aim|intend) to) (?:\w+ly )?"
+    r"(?:randomi[sz]e|recruit|enroll?|allocate|assign)\b"
+    r"|t(?<!\wt)h(?:e|is) (?:(?:present|current|proposed|planned) )?(?:[\w-]+ ){0,3}(?:trial|study)"
+    r" will (?:\w+ly )?(?:randomi[sz]e|recruit|enroll?|allocate|assign|include)\b"
+)
+"""The authors, or their trial, take people yet: a later trial of others has another subject."""
 _MEASURED = re.compile(
     r"p(?<!\wp)\s*[=<>≤≥]\s*0?[.·,]\d|95(?<!\w95)\s*%\s*(?:ci|confidence)|±"
     r"|s(?<!\ws)ignificantly (?:\w+er|more|less)\b|w(?<!\ww)(?:as|ere) (?:not )?significant"
@@ -282,6 +289,7 @@ def has_no_results(title: str, text: str) -> bool:
     plans = len(_PLANNED.findall(folded))
     return bool(
         plans >= _PLANS
+        or _OWN_PLAN.search(folded)
         or (plans and (_SAID.search(text) or _DESIGN.search(text)))
         or _TITLED.search(title)
     )

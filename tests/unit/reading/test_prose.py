@@ -202,6 +202,10 @@ PLAN = "Ninety adults will be randomised. They will receive laser or sham. Pain 
         ("Laser for knee osteoarthritis", PLAN),
         ("Laser", "This is a protocol for a randomised trial. Adults will be recruited."),
         ("Laser", "## Methods/design\n\nA total of 226 adults will be recruited."),
+        ("Laser", "We will randomise 226 adults to laser or sham. The outcome is pain."),
+        ("Laser", "This multicentre randomised trial will enroll 226 adults with knee pain."),
+        ("Laser", "We plan to recruit adults with knee pain from three clinics."),
+        ("Laser", "We will measure pain. We will collect costs. We will analyse both."),
     ],
 )
 def test_a_paper_that_plans_a_study_has_no_results(title: str, text: str) -> None:
@@ -216,6 +220,8 @@ def test_a_paper_that_plans_a_study_has_no_results(title: str, text: str) -> Non
         ("Laser for knee osteoarthritis", f"{PLAN} Pain was 2 points lower (P = 0.03)."),
         ("Laser", "## Methods/design\n\n226 adults were recruited."),
         ("A trial of casts", "Casts will be cheaper. The groups were compared at a year."),
+        ("A trial of casts", "Pain fell. A later trial will enrol older adults."),
+        ("A trial of casts", "Pain fell. We will be glad to enrol others. This trial will help."),
         ("Laser: study protocol and its results", "Pain fell by 2 points (95% CI 1 to 3)."),
     ],
 )
