@@ -110,6 +110,7 @@ MODULES: dict[str, str] = {
     "ReadBeir": "srrag.corpus.read_jsonl",
     "ReadCnxml": "srrag.corpus.read_cnxml",
     "ReadFolder": "srrag.corpus.read_folder",
+    "ReadFollowUp": "srrag.expand.read_follow_up",
     "ReadJsonl": "srrag.corpus.read_jsonl",
     "ReadNotices": "srrag.corpus.notices",
     "ReadPubmed": "srrag.corpus.read_pubmed",

@@ -123,7 +123,7 @@ class RowStep(LLMStep):
         """Let the prompt's file be a part of the step's identity."""
         super().__init_subclass__()
         if "file" in vars(cls):
-            cls.prompt_files = (cls.file.path,)
+            cls.prompt_files = (cls.file.path, *vars(cls).get("prompt_files", ()))
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt for each live row that there is something to ask about."""

@@ -170,8 +170,18 @@ COMMUNITIES = non_null("entity_id community_id")
 # among its siblings from 0, `model` who wrote `text` ("" for nobody).
 PICOT = _struct(*"PICOT")
 
+# What was said before a question: the message as it was written, earlier turns, and the papers that
+# their answers cite as E1, E2 …; `recalled` marks those that the message speaks of.
+CONVERSATION = _struct(
+    "asked",
+    ("turns", rows_of("question answer")),
+    ("papers", rows_of("key line recalled:bool")),
+)
+
 QUESTIONS = relation(
-    "query_id text topic narrative task_kind options:strings gold_option", ("picot", PICOT)
+    "query_id text topic narrative task_kind options:strings gold_option",
+    ("picot", PICOT),
+    ("conversation", CONVERSATION),
 )
 
 HIT = _struct("unit_id score:float rank:int")

@@ -101,6 +101,20 @@ class Units:
         values = self.take_documents(unique.to_pylist())[column].combine_chunks()
         return values.take(pc.index_in(doc_ids, value_set=unique).combine_chunks())
 
+    def first_windows(self, keys: Sequence[str]) -> Ints:
+        """Return a window of each paper that is here, by a key of srrag.reading.conversation.
+
+        This reads a column of all documents.
+        """
+        ids, pmids = self.documents["source_id"], self.documents["pmid"]
+        found = []
+        for key in keys:
+            pmid = key.removeprefix("PMID ")
+            row = pc.index(*((ids, key) if pmid == key else (pmids, pmid))).as_py()
+            doc_id = self.documents["doc_id"][row].as_py() if row >= 0 else ""
+            found.append(pc.index(self.units["doc_id"], doc_id).as_py() if doc_id else -1)
+        return np.asarray([row for row in found if row >= 0], np.int64)
+
     def article_keys(self, unit_ids: Sequence[str]) -> pa.Array:
         """Return the PMID of each window's document, or the corpus's own id where it has none."""
         pmids = self.document_keys(unit_ids, "pmid")

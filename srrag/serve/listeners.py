@@ -22,7 +22,7 @@ from srrag.engine.base import listening
 from srrag.serve.batcher import Turns
 
 Event = tuple[str, Any]
-"""Name (stage, evidence, finding or token) and data of an event."""
+"""Name (stage, read_as, evidence, finding or token) and data of an event."""
 
 _PIECE = re.compile(r".+?(?:\]\s+|\Z)", re.DOTALL)
 
@@ -139,6 +139,8 @@ class ObservedStep(StepWrapper):
             out = function(table)
             ms = round(1000 * (time.perf_counter() - began), 2)
             present.tell(out, "stage", lambda row: {"step": name, "ms": ms})
+            if "conversation" in bare(self).revises:
+                present.tell(out, "read_as", lambda row: out["text"][row].as_py())
             if "evidence" in columns:
                 present.tell(out, "evidence", lambda row: out["evidence"][row].as_py())
             return out

@@ -17,10 +17,11 @@ from srrag.algo.maxsim import maxsim
 from srrag.answer.write.cited import checked_in
 from srrag.core.pipeline import Pipeline, bind, build_version
 from srrag.core.standing import Standings
-from srrag.core.step import Function, Place, within
+from srrag.core.step import Function, LLMStep, Place, within
 from srrag.core.units import Units, open_units
 from srrag.engine.base import Model, Opener, Reply
-from srrag.llm.completion import EngineStopped, Usage, one_line, tallied
+from srrag.expand.read_follow_up import ReadFollowUp
+from srrag.llm.completion import EngineStopped, Rules, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.rerank.betr import terms_of
 from srrag.rerank.bi_encoder import RerankBiEncoder
@@ -172,7 +173,7 @@ class Snapshot:
         self._answer: dict[str, Function] = {}
         self._rank: dict[str, Function] = {}
         for name, pipeline in settings.pipelines.items():
-            told = observed(move(pipeline, at, self.version))
+            told = observed(move(conversing(pipeline), at, self.version))
             self._answer[name] = told.open(at)
             self._rank[name] = told.ranking().open(at)
         self.units: Units = open_units(at)
@@ -236,6 +237,18 @@ class Snapshot:
     def close(self) -> None:
         """Release the engines; mapped files are unmapped with their last reference."""
         self.engines.release()
+
+
+def conversing(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with a first step that reads follow-ups, by the model that answers; or as is."""
+    asking = (step for step in within(pipeline) if isinstance(step, LLMStep) and not step.off)
+    engine = next((step.engine for step in asking if not isinstance(step.engine, Rules)), None)
+    if engine is None:
+        return pipeline
+    first = ReadFollowUp(engine=engine)
+    if pipeline.rank:
+        return replace(pipeline, rank=(first, *pipeline.rank))
+    return replace(pipeline, answer=(first, *pipeline.answer))
 
 
 def opening_fault(settings: ServeSettings) -> str:

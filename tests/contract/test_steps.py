@@ -37,6 +37,7 @@ from srrag.corpus.chunk import ChunkBySections
 from srrag.expand.decompose import DecomposeQuestion
 from srrag.expand.hyde import WriteHyde
 from srrag.expand.picot_anchors import FindAnchors
+from srrag.expand.read_follow_up import ReadFollowUp
 from srrag.lab.benchmark.filter_dense import FilterDense
 from srrag.lab.benchmark.grade_support import GradeSupport
 from srrag.lab.benchmark.sample import SampleSeeds, pooled
@@ -165,6 +166,9 @@ def examples(
     ontology = factory.make(config["schema"], "schema")
     apart = (FindAnchors(), DecomposeQuestion(ontology=ontology), WriteHyde(), WriteRationale())
     add_examples(found, apart, question_table(QUESTIONS), at)
+    said = {"asked": "Why?", "turns": [{"question": "Is it?", "answer": "Yes."}], "papers": []}
+    told = [each | {"conversation": said} for each in QUESTIONS]
+    found[ReadFollowUp] = Example(ReadFollowUp(), question_table(told), at)
     add_judges(found, at, tmp_path_factory.mktemp("gold") / "qrels.tsv")
     add_branches(found, at)
     add_benchmark(found, at)

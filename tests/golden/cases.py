@@ -19,6 +19,7 @@ from srrag.config.factory import ontology
 from srrag.core.schema import (
     ANCHORS,
     ANSWER,
+    CONVERSATION,
     DOCUMENTS,
     EVIDENCE,
     KEYED_UNITS,
@@ -33,6 +34,7 @@ from srrag.corpus.grade_documents import GradeDocuments
 from srrag.engine.openai.engine import HttpEngine
 from srrag.expand import decompose, hyde, picot_anchors
 from srrag.expand.plan_search import PlanSearch
+from srrag.expand.read_follow_up import ReadFollowUp
 from srrag.extract.extract_documents import ExtractDocuments
 from srrag.llm import describe
 from srrag.llm.completion import Answer, Prompt
@@ -65,6 +67,7 @@ PASSAGE = (
     "or stretching. At 3 months the Foot Function Index was 29 points lower with strength "
     "training (95 % CI 6 to 52; P = 0.016)."
 )
+UNSAID = empty_value(CONVERSATION)
 TITLE = "Strength training or stretching for plantar heel pain"
 SECTION = "Results > Primary outcome"
 
@@ -82,7 +85,7 @@ def evidence(fill: Fill) -> list[dict[str, Any]]:
     return [
         blank
         | {"evidence_id": "e1", "grade": "C", "year": 2015, "title": fill(TITLE)}
-        | {"section": fill(SECTION), "text": fill(PASSAGE)},
+        | {"source_id": "h1", "section": fill(SECTION), "text": fill(PASSAGE)},
         blank | {"evidence_id": "e2", "grade": "A", "title": "Heel pain", "text": guideline},
     ]
 
@@ -113,13 +116,28 @@ def extract_document(fill: Fill) -> list[Prompt]:
     return ExtractDocuments(ontology=ontology()).prompts(table)
 
 
-def to_answer(fill: Fill) -> pa.Table:
-    """A question with evidence and snippets."""
+def said_before(fill: Fill) -> dict[str, Any]:
+    """A message, and an answer that cites one paper that is shown again and one that is not."""
+    papers = [
+        {"key": "h1", "line": fill("grade C, randomised trial: Strength training (h1, 2015)")},
+        {"key": "PMID 7", "line": "grade B, systematic review: Heel pain (PMID 7)"},
+    ]
+    answer = fill("Yes, by 29 points at 3 months. [E1] A guideline advises it. [E2]")
+    return {
+        "asked": fill("Why is that grade C?"),
+        "turns": [{"question": fill("Does strength training help heel pain?"), "answer": answer}],
+        "papers": [paper | {"recalled": False} for paper in papers],
+    }
+
+
+def to_answer(fill: Fill, said: object = UNSAID) -> pa.Table:
+    """A question with evidence and snippets, and what was said before it."""
     snippet = {"evidence_id": "e1", "text": fill("At 3 months the index was 29 points lower.")}
     return pa.table(
         {
             "text": [fill(QUESTION)],
             "options": [[fill("Strength training"), "Stretching"]],
+            "conversation": pa.array([said], CONVERSATION),
             "evidence": pa.array([evidence(fill)], EVIDENCE),
             "snippets": pa.array([[snippet]], SNIPPETS),
         }
@@ -133,6 +151,14 @@ def answer_question(fill: Fill) -> list[Prompt]:
 
 def read_and_answer(fill: Fill) -> list[Prompt]:
     return ReadAndAnswer().prompts(to_answer(fill))
+
+
+def read_conversation(fill: Fill) -> list[Prompt]:
+    return ReadAndAnswer().prompts(to_answer(fill, said_before(fill)))
+
+
+def read_follow_up(fill: Fill) -> list[Prompt]:
+    return ReadFollowUp().prompts(rows(QUESTIONS, conversation=said_before(fill)))
 
 
 def choose_option(fill: Fill) -> list[Prompt]:
@@ -149,6 +175,7 @@ def check_answer(fill: Fill) -> list[Prompt]:
     ]
     given = pa.schema([*QUESTIONS, pa.field("evidence", EVIDENCE), *ANSWER])
     told = {"text": fill(QUESTION), "evidence": evidence(fill), "sentences": sentences}
+    told |= {"conversation": said_before(fill)}
     table = rows(given, **told)
     return CheckAnswer(engine=HttpEngine(model="m")).prompts(table)
 
@@ -276,6 +303,8 @@ CASES: dict[str, Callable[[Fill], list[Prompt]]] = {
     "extract_document": extract_document,
     "answer_question": answer_question,
     "read_and_answer": read_and_answer,
+    "said_before": read_conversation,
+    "read_follow_up": read_follow_up,
     "choose_option": choose_option,
     "select_snippets": select_snippets,
     "check_answer": check_answer,

@@ -49,10 +49,12 @@ class GatherPapers(Step):
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide"), nor one
     whose later version was found too; `left_out` names those that would have been.
+
+    Papers of a `conversation` that its message speaks of come first, found or not.
     """
 
-    version: ClassVar[int] = 2
-    reads: ClassVar[tuple[str, ...]] = ("hits",)
+    version: ClassVar[int] = 3
+    reads: ClassVar[tuple[str, ...]] = ("hits", "conversation")
     writes: ClassVar[pa.Schema] = non_null(("left_out", LEFT_OUT), ("evidence", EVIDENCE))
 
     evidence_tokens: int = EVIDENCE_TOKENS
@@ -83,8 +85,10 @@ class GatherPapers(Step):
             ids, scores, offsets = unpack_hits(batch["hits"])
             found = units.rows(ids.to_pylist())
             blocks = [
-                self._block(found[low:high], scores[low:high], units, standings)
-                for low, high in pairwise(offsets)
+                self._block(found[low:high], scores[low:high], recalled(said), units, standings)
+                for (low, high), said in zip(
+                    pairwise(offsets), batch["conversation"].to_pylist(), strict=True
+                )
             ]
             for place, item in enumerate(self.writes):
                 column = pa.array([block[place] for block in blocks], item.type)
@@ -94,7 +98,12 @@ class GatherPapers(Step):
         return run
 
     def _block(
-        self, found: Ints, scores: npt.NDArray[np.float32], units: Units, standings: Standings
+        self,
+        found: Ints,
+        scores: npt.NDArray[np.float32],
+        again: Sequence[str],
+        units: Units,
+        standings: Standings,
     ) -> tuple[list[Row], list[Row]]:
         """The papers that must not be cited, and the evidence of one question."""
         left_out: list[Row] = []
@@ -102,6 +111,8 @@ class GatherPapers(Step):
         works: set[tuple[str, int]] = set()
         room = self.evidence_tokens
         least = self.floor * max(scores[0], 0.0) if len(scores) else 0.0
+        if again:
+            found, scores = _recalled_first(found, scores, units.first_windows(again), units)
         firsts = np.sort(np.unique(units.window_studies[found], return_index=True)[1])
         heads = units.take_evidence(units.ids(found[firsts]).to_pylist()).to_pylist()
         told = list(zip(*standings.find([head["doc_id"] for head in heads]), strict=True))
@@ -131,6 +142,31 @@ class GatherPapers(Step):
             works.add(work)
             block.append(paper(head, windows, text, float(scores[first])))
         return left_out, block
+
+
+def recalled(conversation: Row) -> list[str]:
+    """The keys of the papers that the message of a conversation speaks of."""
+    return [paper["key"] for paper in conversation["papers"] if paper["recalled"]]
+
+
+def _recalled_first(
+    found: Ints, scores: npt.NDArray[np.float32], again: Ints, units: Units
+) -> tuple[Ints, npt.NDArray[np.float32]]:
+    """The windows found and their scores, first those of the same papers as the windows `again`.
+
+    These score as high as the best; a paper of which none was found has the one of `again`.
+    """
+    best = np.float32(scores.max(initial=0.0))
+    first = []
+    for window in again:
+        mine = found[units.window_studies[found] == units.window_studies[window]]
+        first.append(mine if len(mine) else np.asarray([window], np.int64))
+    windows = np.concatenate([*first, np.empty(0, np.int64)])
+    rest = ~np.isin(found, windows)
+    return (
+        np.concatenate([windows, found[rest]]),
+        np.concatenate([np.full(len(windows), best, np.float32), scores[rest]]),
+    )
 
 
 def room_of(place: int, evidence_tokens: int) -> tuple[int, int]:

@@ -137,11 +137,12 @@ class CitedText(NamedTuple):
 
     def lines(self, whole_chars: int, neighbours: int) -> list[str]:
         """What a prompt shows of the paper: a line on it, and one for each sentence."""
+        grade = self.item["grade"]
         head = {
             "paper": self.number,
             "year": self.item["year"] or None,
             "title": self.item["title"],
-            "design": STUDIES.get(self.item["grade"], ""),
+            "design": f"{STUDIES[grade]} (grade {grade})" if grade in STUDIES else "",
             "results": not has_no_results(self.item["title"], self.item["text"]),
         }
         near = [*range(1, len(self.spans) + 1)]

@@ -18,6 +18,7 @@ from srrag.core.schema import NO_CHOICE, SUPPORT, UNSUPPORTED, relation
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
+from srrag.reading.conversation import said
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import plain
 
@@ -263,7 +264,7 @@ class CheckAnswer(LLMStep):
     neighbours: int = 2
     max_tokens: int = most_tokens(CheckedAnswer)
 
-    reads: ClassVar[tuple[str, ...]] = ("text", "evidence", *REVISES)
+    reads: ClassVar[tuple[str, ...]] = ("text", "conversation", "evidence", *REVISES)
     revises: ClassVar[tuple[str, ...]] = REVISES
     writes: ClassVar[pa.Schema] = relation(("support", SUPPORT), ("unsupported", UNSUPPORTED))
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
@@ -284,9 +285,7 @@ class CheckAnswer(LLMStep):
                 number,
                 "check",
                 PROMPT.system(),
-                self.rendered(
-                    row["text"], row["evidence"], [row["sentences"][place] for place in asked]
-                ),
+                self.rendered(row, [row["sentences"][place] for place in asked]),
                 CheckedAnswer,
                 max_tokens=self.max_tokens,
             )
@@ -294,10 +293,12 @@ class CheckAnswer(LLMStep):
             if (asked := to_check(row))
         ]
 
-    def rendered(self, question: str, evidence: Sequence[Row], sentences: Sequence[Row]) -> str:
-        """Render the papers and sentences of one prompt; sentences are numbered from 1."""
-        papers = cited_papers(evidence, sentences)
+    def rendered(self, row: Row, sentences: Sequence[Row]) -> str:
+        """Render what a row has and its sentences in one prompt; sentences are numbered from 1."""
+        question, papers = row["text"], cited_papers(row["evidence"], sentences)
+        before = row["conversation"]["turns"]
         return PROMPT.user(
+            said=f"{said(row['conversation'], row['evidence'])}\n" if before else "",
             question=quoted(question),
             papers="\n".join(
                 line

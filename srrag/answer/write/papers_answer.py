@@ -128,8 +128,9 @@ class _Told(Answer):
             5,
             "the first sentence answers the question as it was asked, in at most 30 words, as one "
             "says it to the asker: which way, how far it goes and of whom, one of yes or no in a "
-            'word ("Yes, in one small trial: ...", "Not shown: ...", "Less shoulder pain, but no '
-            'less sickness, in one trial of 50 women.", "No harm was seen in 38 children."). With '
+            'word ("Yes, in one small trial: ...", "Not shown: ...", "No harm was seen in 38 '
+            'children."), one with several parts in a word for each ("Pain: yes, ...; function: '
+            'not shown, in one trial of 50 women."). With '
             'the state "partly" it says too what is not told. The others are a list, each behind '
             'what it tells of ("Shoulder pain after 4 hours: ...", "Olanzapine: ..."): what else '
             "was asked, in that order; the sizes of each outcome that was asked for, with "
@@ -158,9 +159,11 @@ class _Told(Answer):
         Items(
             3,
             "what the asker weighs before acting upon it, the weightiest first, in the asker's "
-            "words: people, age, stage, dose or setting other than in the question, and what that "
-            "leaves open; no control or randomisation, a subgroup, so few people that a difference "
-            "or a harm may have been missed; a conclusion beyond the figures. What is not reported "
+            "words, each as its sentences have it: the weakness that a paper names itself; whom it "
+            "took, at what age, stage, dose or setting, where the question is of others; that it "
+            "had no control or randomisation, or how few people; a subgroup. That a conclusion "
+            "goes beyond the figures, only with the numbers of the sentence that concludes and "
+            "of the figures. Nothing that no sentence shows, and not what is not reported: that "
             "stands in `missing` alone",
             'there are none, or the state is "not"',
         ),
@@ -169,8 +172,8 @@ class _Told(Answer):
         str,
         Text(
             40,
-            "what the papers do not tell of what was asked, and no sentence has said yet; nothing "
-            "of what they do tell",
+            "which part of what was asked no sentence of any paper tells, also none on methods, "
+            "and no sentence of yours has said; look for it once more before you name it",
             "nothing is missing",
         ),
     ]
@@ -229,12 +232,11 @@ _TOLD: dict[str, Any] = {
     ],
     "limits": [
         {
-            "text": "Neither trial took children with braces: whether varnish spares them "
-            "surfaces is open.",
+            "text": "Children with braces were left out of both trials.",
             "sentences": ["1.2", "3.1"],
         },
         {
-            "text": "With 92 children at low risk a difference may have been missed.",
+            "text": "Only 92 children at low risk took part.",
             "sentences": ["3.2"],
         },
     ],

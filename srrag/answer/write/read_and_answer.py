@@ -33,9 +33,11 @@ from srrag.core.schema import (
 from srrag.core.step import Function, Place, Step
 from srrag.llm.completion import Fault, PromptFile, Rules, quoted
 from srrag.llm.fields import most_tokens
+from srrag.reading.conversation import said
 from srrag.reading.prose import plain
 
 PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
+SAID = PromptFile(Path(__file__).parent / "prompts" / "said_before.md")
 NOTHING_TO_QUOTE = "No sentence of the papers speaks of what was asked."
 MOST_QUOTES = 4
 UNCITED = "No sentence of the answer cites a paper."
@@ -52,16 +54,18 @@ class ReadAndAnswer(RowStep):
     state is "not", `evidence` is what comes nearest. With `options` the model chooses one
     (`choice`); with `searches` a question without options may ask for a further search (see
     SearchAgain).
+    Of a conversation it is shown what was said, which numbers of papers cannot cite.
     The rules quote (ExtractRule). A faulty answer rejects its row.
     """
 
     writes: ClassVar[pa.Schema] = relation(
         *ANSWER, "invalid_citations:int dropped_sentences:int searches:strings"
     )
-    reads: ClassVar[tuple[str, ...]] = ("text", "options", "evidence")
+    reads: ClassVar[tuple[str, ...]] = ("text", "options", "conversation", "evidence")
     slot: ClassVar[str] = "read"
     stage: ClassVar[str] = "answer"
     file: ClassVar[PromptFile] = PromptFile(PATH, PapersAnswer)
+    prompt_files: ClassVar[tuple[Path, ...]] = (SAID.path,)
 
     searches: bool = False
     max_tokens: int = most_tokens(SearchingAnswer)
@@ -71,22 +75,31 @@ class ReadAndAnswer(RowStep):
         return (sentence_weights_fitted(),) if isinstance(self.engine, Rules) else ()
 
     def told(self, row: Row) -> dict[str, str] | None:
-        """The question, its options and the papers, if there are any."""
+        """What was said, the question, its options and the papers, if there are any."""
         if not row["evidence"]:
             return None
+        before = row["conversation"]["turns"]
+        told = SAID.user(said=said(row["conversation"], row["evidence"])) if before else ""
         return {
+            "said": f"{told}\n" if told else "",
             "question": quoted(row["text"]),
             "options": f"\nOptions: {quoted(row['options'])}" if row["options"] else "",
             "papers_in_all": _in_all(row["evidence"]),
             "papers": "\n".join(paper_lines(row["evidence"])),
         }
 
+    def asked(self) -> dict[str, Any]:
+        """Nothing: the system text is a row's own."""
+        return {}
+
     def own(self, row: Row) -> dict[str, Any]:
         """The schema of a question with options or without, which the system text explains."""
         without = SearchingAnswer if self.searches else PapersAnswer
         schema = ChosenFromPapers if row["options"] else without
         about = {"question": row["text"], "options": tuple(row["options"])}
-        return {"schema": schema, "system": PromptFile(PATH, schema).system(), **about}
+        rules = f"{SAID.system()}\n" if row["conversation"]["turns"] else ""
+        system = PromptFile(PATH, schema).system(said_rules=rules)
+        return {"schema": schema, "system": system, **about}
 
     def ruled(self, rows: Sequence[Row]) -> list[Row]:
         """Quote the papers, each quote by the number of its sentence."""
@@ -209,7 +222,7 @@ class SearchAgain(Step):
     read: ReadAndAnswer
     k: int = 20
 
-    reads: ClassVar[tuple[str, ...]] = ("text", "options", "hits", *_REVISES)
+    reads: ClassVar[tuple[str, ...]] = ("text", "options", "conversation", "hits", *_REVISES)
     revises: ClassVar[tuple[str, ...]] = tuple(name for name in _REVISES if name != "searches")
     writes: ClassVar[pa.Schema] = pa.schema([])
 

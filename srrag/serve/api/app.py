@@ -20,7 +20,6 @@ from srrag.serve.api import bodies
 from srrag.serve.api.bodies import AnswerRequest, ChatRequest, SearchRequest
 from srrag.serve.api.browse import add_reading
 from srrag.serve.api.chat import (
-    THANKED,
     ChatCompletion,
     ModelCard,
     ModelList,
@@ -31,6 +30,7 @@ from srrag.serve.api.chat import (
     model_card,
     model_list,
 )
+from srrag.serve.api.conversation import THANKED, Turn, turns_of
 from srrag.serve.api.gateway import Gateway, add_pages
 from srrag.serve.api.openapi import (
     EVENT_STREAM,
@@ -93,7 +93,7 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
     async def answers(body: AnswerRequest, request: Request) -> AnswerRecord:
         """Answer a question: sentences with citations, and the evidence with its grades."""
         name = pipeline_of(host, body.pipeline)
-        asked = ask(host, request, name, _standalone(body))
+        asked = ask(host, request, name, *_standalone(body))
         found = await asked.answered()
         return await asked.reply(found, body.options.trace, body.options.clinical)
 
@@ -105,19 +105,24 @@ def _add_answers(app: FastAPI, host: PipelineService) -> None:
     async def answers_stream(body: AnswerRequest, request: Request) -> StreamingResponse:
         """The same while it is made: `stage`, `evidence`, `token`, then `final`."""
         name = pipeline_of(host, body.pipeline)
-        asked = ask(host, request, name, _standalone(body), aloud=True)
+        asked = ask(host, request, name, *_standalone(body), aloud=True)
         events = answer_events(asked, body.options.trace, body.options.clinical)
         return _streamed(events)
 
 
-def _standalone(body: AnswerRequest) -> StandaloneQuestion:
-    """The question in the light of what was asked before; raises ApiError for thanks."""
-    if not body.history:
-        return StandaloneQuestion(body.question, body.question)
-    said = standalone_question([*body.history, body.question], MAX_QUESTION_CHARS)
+def _standalone(body: AnswerRequest) -> tuple[StandaloneQuestion, list[Turn]]:
+    """The question in the light of what was said before; raises ApiError for thanks."""
+    turns = [
+        Turn(each) if isinstance(each, str) else Turn(each.question, each.answer)
+        for each in body.history
+    ]
+    if not turns:
+        return StandaloneQuestion(body.question, body.question), []
+    before = [turn.question for turn in turns]
+    said = standalone_question([*before, body.question], MAX_QUESTION_CHARS)
     if said.kind == "thanks":
         raise ApiError(422, "thanks", THANKED, "question")
-    return said
+    return said, turns
 
 
 def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
@@ -181,11 +186,13 @@ def _add_chat(app: FastAPI, host: PipelineService) -> None:
     async def chat(body: ChatRequest, request: Request) -> dict[str, Any] | StreamingResponse:
         """OpenAI's chat completions; citations stand in the text and in `srrag`."""
         name = pipeline_of(host, body.model, field="model")
-        said = standalone_question(body.questions(), MAX_QUESTION_CHARS)
+        turns, last = turns_of((each.role, each.text()) for each in body.messages)
+        before = [turn.question for turn in turns]
+        said = standalone_question([*before, last], MAX_QUESTION_CHARS)
         if said.kind == "thanks":
             events = chat_thanks_stream(passing_of(request), name)
             return _streamed(events) if body.stream else chat_thanks(passing_of(request), name)
-        asked = ask(host, request, name, said, aloud=bool(body.stream), field="messages")
+        asked = ask(host, request, name, said, turns, aloud=bool(body.stream), field="messages")
         if body.stream:
             events = chat_stream(asked, usage=body.counts_usage(), ignored=body.ignored)
             return _streamed(events)

@@ -21,6 +21,7 @@ MAX_MESSAGES = 10_000
 """Only the last message of the user counts; the size of the body is bounded elsewhere."""
 
 MAX_HISTORY = 100
+MAX_ANSWER_CHARS = 20_000
 
 FIXED = frozenset(
     ["temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "user", "metadata",
@@ -45,6 +46,16 @@ class AnswerOptions(Request):
     clinical: bool = Field(False, description="bottom line, certainty, limits, references")
 
 
+class AnsweredTurn(Request):
+    """A question that was asked before, and what was answered."""
+
+    question: str = Field(max_length=MAX_QUESTION_CHARS)
+    answer: str = Field(
+        max_length=MAX_ANSWER_CHARS,
+        description="as a chat shows it, with the lines of its sources; other texts do too",
+    )
+
+
 class AnswerRequest(Request):
     """One clinical question."""
 
@@ -54,8 +65,8 @@ class AnswerRequest(Request):
     )
 
     question: str = Field(max_length=MAX_QUESTION_CHARS)
-    history: list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]] = Field(
-        [], max_length=MAX_HISTORY, description="what was asked before, the oldest first"
+    history: list[Annotated[str, Field(max_length=MAX_QUESTION_CHARS)] | AnsweredTurn] = Field(
+        [], max_length=MAX_HISTORY, description="what was said before, the oldest first"
     )
     pipeline: str | None = Field(None, max_length=100, description="default: the server's first")
     options: AnswerOptions = AnswerOptions(trace=False, clinical=False)
@@ -155,10 +166,6 @@ class ChatRequest(BaseModel):
         """The options that were given and that the pipeline does not follow."""
         extra = self.model_extra or {}
         return sorted(name for name, value in extra.items() if value is not None)
-
-    def questions(self) -> list[str]:
-        """The messages of the user, in order."""
-        return [message.text() for message in self.messages if message.role == "user"]
 
     def counts_usage(self) -> bool:
         """Whether a stream is to end with its usage."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from srrag.answer.record import AnswerRecord, paper_line, remarks, written_by
 from srrag.llm.completion import Usage
+from srrag.serve.api.conversation import SOURCES, THANKED
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.api.question import DEFAULT_MODEL, KEEP_ALIVE, PendingQuestion, pipeline_of
 from srrag.serve.errors import ApiError
@@ -94,9 +95,6 @@ def model_card(host: PipelineService, name: str) -> Json:
     return found
 
 
-THANKED = "You are welcome. Ask another question when you have one."
-
-
 def chat_thanks(passing: RequestContext, pipeline: str) -> Json:
     """The reply to thanks: nothing is searched, and nothing is cited."""
     return _completion(passing, pipeline, THANKED, Usage(), {})
@@ -113,7 +111,7 @@ async def chat_thanks_stream(passing: RequestContext, pipeline: str) -> AsyncIte
 async def chat_reply(asked: PendingQuestion, found: PipelineResult, ignored: Sequence[str]) -> Json:
     """Turn the result of a question into a chat completion."""
     reply = await asked.reply(found, explained=False)
-    said = asked.understood + reply.answer + sources(reply)
+    said = asked.understood(found.row["text"]) + reply.answer + sources(reply)
     more = extension(reply, ignored)
     return _completion(asked.passing, asked.pipeline, said, found.usage, more)
 
@@ -128,10 +126,12 @@ async def chat_stream(
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return _data({**head, "choices": [choice], **more})
 
-    yield chunk({"role": "assistant", "content": asked.understood})
+    yield chunk({"role": "assistant", "content": asked.understood()})
     try:
         async for name, data in asked.events():
-            if name == "token":
+            if name == "read_as":
+                yield chunk({"content": asked.understood(data)})
+            elif name == "token":
                 yield chunk({"content": data})
             elif name == "pause":
                 yield KEEP_ALIVE
@@ -153,7 +153,7 @@ def sources(reply: AnswerRecord) -> str:
     said = "".join(f"\n\n{each}" for each in remarks(reply))
     return (
         said
-        + ("\n\nSources:\n" + "\n".join(lines) if lines else "")
+        + (SOURCES + "\n".join(lines) if lines else "")
         + f"\n\n{written_by(reply.model)} Not medical advice."
     )
 

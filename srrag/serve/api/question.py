@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from srrag.answer.record import AnswerRecord
 from srrag.expand.follow_up import StandaloneQuestion
 from srrag.retrieve.questions import question_fault
 from srrag.serve.api import bodies
+from srrag.serve.api.conversation import READ_AS, Turn, conversation
 from srrag.serve.api.gateway import RequestContext
 from srrag.serve.errors import ApiError
 from srrag.serve.listeners import Event
@@ -41,13 +42,22 @@ class PendingQuestion:
     ticket: Asking
     heard: asyncio.Queue[Event | None]
     rewritten_from: str | None = None
-    """The follow-up that the question was made of."""
+    """The follow-up that rules made the question of."""
 
-    @property
-    def understood(self) -> str:
+    def asked_as(self, text: str = "") -> str | None:
+        """The follow-up that the question was made of, None for a question of its own.
+
+        `text` is the question that a model made of it, "" as long as it has not.
+        """
+        if (said := self.ticket.item.row.get("conversation")) is None:
+            return self.rewritten_from
+        return said["asked"] if text not in ("", said["asked"]) else None
+
+    def understood(self, text: str = "") -> str:
         """The line that says what a follow-up was taken to ask; "" for a question of its own."""
-        text = self.ticket.item.row["text"]
-        return f"Read as: {text}\n\n" if self.rewritten_from is not None else ""
+        if self.asked_as(text) is None:
+            return ""
+        return f"{READ_AS}{text or self.ticket.item.row['text']}\n\n"
 
     async def answered(self) -> PipelineResult:
         """Wait for the result, and note its version and batch size for the log line."""
@@ -62,7 +72,7 @@ class PendingQuestion:
         """The answer of a result, written in its caller's turn."""
         make = partial(
             bodies.answer, found, explained=explained, clinical=clinical, id=self.passing.id,
-            pipeline=self.pipeline, rewritten_from=self.rewritten_from,
+            pipeline=self.pipeline, rewritten_from=self.asked_as(found.row["text"]),
             off=tuple(self.host.settings.pipelines[self.pipeline].left_out),
         )  # fmt: skip
         return await self.host.call(make, self.passing.deadline, self.passing.counted)
@@ -103,12 +113,17 @@ def ask(
     request: Request,
     pipeline: str,
     question: str | StandaloneQuestion,
+    turns: Sequence[Turn] = (),
     *,
     what: str = "answer",
     aloud: bool = False,
     field: str = "question",
 ) -> PendingQuestion:
-    """Queue a question; raises ApiError at once if it is invalid or the queue is full."""
+    """Queue a question; raises ApiError at once if it is invalid or the queue is full.
+
+    A pipeline that asks a model is shown the `turns` before it: the model reads the message anew,
+    and what rules made of it stands in where that fails.
+    """
     asked_as = question if isinstance(question, StandaloneQuestion) else None
     question = asked_as.text if asked_as else str(question)
     passing = passing_of(request)
@@ -125,7 +140,11 @@ def ask(
         with suppress(RuntimeError):  # the loop has ended, so no client is left
             loop.call_soon_threadsafe(heard.put_nowait, event)
 
-    asked = PipelineJob({"text": question}, hear if aloud else None)
+    row: dict[str, Any] = {"text": question}
+    if turns and asked_as and host.settings.asks_model(pipeline):
+        message = asked_as.asked if asked_as.rewritten else asked_as.text
+        row["conversation"] = conversation(turns, message)
+    asked = PipelineJob(row, hear if aloud else None)
     ticket = host.ask(f"{what}:{pipeline}", asked, passing.deadline, passing.counted)
     rewritten = asked_as.asked if asked_as and asked_as.rewritten else None
     return PendingQuestion(host, passing, pipeline, ticket, heard, rewritten)
@@ -148,6 +167,8 @@ async def answer_events(
                 yield event(name, {"evidence": numbered})
             elif name == "pause":
                 yield KEEP_ALIVE
+            elif name == "read_as":
+                pass  # `final` says it
             elif name == "token":
                 yield event(name, {"text": data})
             else:

@@ -42,6 +42,7 @@ def test_a_question_with_all_else_blank() -> None:
     assert row == {
         "query_id": "1", "text": "Does it help?", "topic": "", "narrative": "", "task_kind": "",
         "options": [], "gold_option": "", "picot": dict.fromkeys("PICOT", ""), "reject": None,
+        "conversation": {"asked": "", "turns": [], "papers": []},
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.answer.select.papers import GatherPapers, joined
-from srrag.core.schema import HITS, UNITS
+from srrag.core.schema import CONVERSATION, HITS, UNITS, empty_value
 from srrag.core.step import Place
 from srrag.index.units import BuildUnits
 from tests.unit.index.tables import documents, row, uid, write
@@ -63,9 +64,19 @@ def index_of_papers(out: Path) -> Place:
     return Place(artifacts={"units": out})
 
 
-def gathered(at: Place, ranked: list[int], **fields: Any) -> list[dict[str, Any]]:
+def gathered(
+    at: Place, ranked: list[int], recalled: Sequence[str] = (), **fields: Any
+) -> list[dict[str, Any]]:
     hits = [{"unit_id": uid(n), "score": 9.0 - k, "rank": k + 1} for k, n in enumerate(ranked)]
-    table = pa.table({"hits": pa.array([hits, []], HITS)})
+    said = empty_value(CONVERSATION) | {  # type: ignore[operator]
+        "papers": [{"key": key, "line": "", "recalled": bool(key)} for key in recalled]
+    }
+    table = pa.table(
+        {
+            "hits": pa.array([hits, []], HITS),
+            "conversation": pa.array([said, empty_value(CONVERSATION)], CONVERSATION),
+        }
+    )
     out = GatherPapers(**fields).open(at)(table)
     assert out["evidence"].to_pylist()[1] == []
     found: list[dict[str, Any]] = out["evidence"].to_pylist()[0]
@@ -125,6 +136,15 @@ def test_papers_far_below_the_best_are_not_read(at: Place) -> None:
     assert [len(papers) for papers in found] == [3, 2, 1]
     with pytest.raises(ValueError, match="at least 0 and below 1"):
         GatherPapers(floor=1.0)
+
+
+def test_papers_that_a_message_speaks_of_come_first_found_or_not(at: Place) -> None:
+    ranked = [3, 5, 0]
+    assert [each["title"] for each in gathered(at, ranked)] == ["LASER", "Casts"]
+    papers = gathered(at, ranked, ["PMID 13", "PMID 12", "PMID 99", "nowhere"], floor=0.9)
+    assert [each["title"] for each in papers] == ["Rest", "Casts", "LASER"]
+    assert papers[0]["text"] == "Rest helps those who wait."
+    assert [each["title"] for each in gathered(at, [], ["b"])] == ["LASER"]
 
 
 @pytest.mark.parametrize(

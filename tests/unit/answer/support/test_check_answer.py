@@ -104,10 +104,23 @@ def sentences_shown(table: pa.Table) -> list[dict[str, Any]]:
     return [json.loads(line) for line in re.findall(r'^\{"n".*$', prompt.user, re.M)]
 
 
+def test_sentences_may_refer_to_what_was_said_before() -> None:
+    said = {
+        "asked": "Did you not say otherwise?",
+        "turns": [{"question": "Does it last?", "answer": "No."}],
+        "papers": [],
+    }
+    (prompt,) = STEP.prompts(answered(conversation=said))
+    (alone,) = STEP.prompts(answered())
+    before, _, rest = prompt.user.partition("Question: ")
+    assert 'Earlier answer: "No."' in before and f"Question: {rest}" == alone.user
+
+
 def test_one_prompt_shows_all_sentences_and_the_cited_papers_alone_by_sentence() -> None:
     trial, review = papers_shown(answered())
     assert trial == {
-        "paper": 1, "year": 2015, "title": "A trial", "design": "randomised trial", "results": True,
+        "paper": 1, "year": 2015, "title": "A trial", "design": "randomised trial (grade C)",
+        "results": True,
         "sentences": {
             "1.1": "Forty-eight adults with plantar heel pain were randomised.",
             "1.2": "At 3 months the Foot Function Index was 29 points lower with strength training "

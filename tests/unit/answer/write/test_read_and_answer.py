@@ -12,7 +12,8 @@ from srrag.answer.write.cited import ABSTENTION, NO_EVIDENCE, by_paper
 from srrag.answer.write.papers_answer import ChosenFromPapers, PapersAnswer
 from srrag.answer.write.read_and_answer import ReadAndAnswer, SearchAgain, merged
 from srrag.core.pipeline import Pipeline
-from srrag.core.schema import EVIDENCE, NO_CHOICE, empty_value, sentence_row
+from srrag.core.rows import with_columns
+from srrag.core.schema import CONVERSATION, EVIDENCE, NO_CHOICE, empty_value, sentence_row
 from srrag.core.step import Place
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import NOT_ASKED, Completion, Fault, Prompt, Rules
@@ -26,10 +27,11 @@ FIRST = (
     "48 adults with heel pain were randomised. At 3 months pain was 29 points lower (P = 0.016)."
 )
 SECOND = "Adults should train."
+UNSAID = empty_value(CONVERSATION)
 STEP = ReadAndAnswer(engine=HttpEngine(model="m", revision="r"))
 
 
-def questions(papers: int = 2, options: tuple[str, ...] = ()) -> pa.Table:
+def questions(papers: int = 2, options: tuple[str, ...] = (), said: object = UNSAID) -> pa.Table:
     evidence = [
         BLANK | {"evidence_id": "a", "grade": "C", "title": "Heel pain", "text": FIRST},
         BLANK | {"evidence_id": "b", "grade": "A", "title": "Guideline", "text": SECOND},
@@ -38,6 +40,7 @@ def questions(papers: int = 2, options: tuple[str, ...] = ()) -> pa.Table:
         {
             "text": ["Does training help heel pain?"],
             "options": pa.array([list(options)], pa.list_(pa.string())),
+            "conversation": pa.array([said], CONVERSATION),
             "evidence": pa.array([evidence[:papers]], EVIDENCE),
         }
     )
@@ -106,7 +109,7 @@ def test_where_nothing_answers_what_comes_nearest_is_shown() -> None:
 def test_pieces_of_a_paper_are_no_papers() -> None:
     table = questions()
     evidence = [each | {"doc_id": "d"} for each in table["evidence"].to_pylist()[0]]
-    one = table.set_column(2, "evidence", pa.array([evidence], EVIDENCE))
+    one = with_columns(table, pa.table({"evidence": pa.array([evidence], EVIDENCE)}))
     told = [STEP.prompts(each)[0].user for each in (table, one)]
     assert "Papers, 2 in all:" in told[0]
     assert "Papers, 1 in all, in pieces numbered to 2;" in told[1]
@@ -278,6 +281,30 @@ def test_hits_of_several_searches_come_in_turn_and_once() -> None:
     found = list(merged(answer, [hits("a", "X"), hits("b", "c", "d")], hits("X", "Z", "a")))
     assert [hit["unit_id"] for hit in found] == ["X", "Y", "a", "b", "c", "d", "Z"]
     assert [hit["rank"] for hit in found] == list(range(1, 8))
+
+
+def test_of_a_conversation_all_is_shown_and_nothing_can_be_cited() -> None:
+    paper = {"line": "grade C, randomised trial: Heel pain (h1, 2009)", "recalled": True}
+    said = {
+        "asked": "Why is that?",
+        "turns": [{"question": "Does training help?", "answer": "Yes, by 29 points. [E1]"}],
+        "papers": [paper | {"key": "h1"}, paper | {"key": "PMID 7"}],
+    }
+    table = questions(said=said)
+    evidence = table["evidence"].to_pylist()
+    evidence[0][1]["source_id"] = "h1"
+    table = with_columns(table, pa.table({"evidence": pa.array(evidence, EVIDENCE)}))
+    (prompt,) = STEP.prompts(table)
+    before, _, question = prompt.user.partition("Question: ")
+    assert 'Earlier answer: "Yes, by 29 points. [E1]"' in before
+    assert 'E1: "grade C, randomised trial: Heel pain (h1, 2009)"; now paper 2' in before
+    assert "E2: " in before and "; not shown now" in before and 'Message: "Why is that?"' in before
+    assert question.startswith('"Does training help heel pain?"')
+    (alone,) = STEP.prompts(questions())
+    assert "conversation" in prompt.system and "conversation" not in alone.system
+    sentence = {"text": "As said before, training helps.", "sentences": ["E1"]}
+    row = answered(table, told(evidence=[sentence]))
+    assert sentence["text"] not in row["answer"] and row["dropped_sentences"] == 1
 
 
 def test_there_is_no_third_search() -> None:
