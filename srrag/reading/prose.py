@@ -271,8 +271,9 @@ _OWN_PLAN = re.compile(
     r" will (?:\w+ly )?(?:randomi[sz]e|recruit|enroll?|allocate|assign|include)\b"
 )
 """The authors, or their trial, take people yet: a later trial of others has another subject."""
+_FIGURES = re.compile(r"p(?<!\wp)\s*[=<>≤≥]\s*0?[.·,]\d|95(?<!\w95)\s*%\s*(?:ci|confidence)|±")
 _MEASURED = re.compile(
-    r"p(?<!\wp)\s*[=<>≤≥]\s*0?[.·,]\d|95(?<!\w95)\s*%\s*(?:ci|confidence)|±"
+    rf"{_FIGURES.pattern}"
     r"|s(?<!\ws)ignificantly (?:\w+er|more|less)\b|w(?<!\ww)(?:as|ere) (?:not )?significant"
 )
 """Of texts in small letters. A pattern that begins with a letter, and then looks back for the edge
@@ -282,10 +283,13 @@ _PLANS = 3
 
 
 def has_no_results(title: str, text: str) -> bool:
-    """Whether a paper is a protocol: no paper that reports a test or an interval is one."""
+    """Whether a paper is a protocol: no paper that reports a test or an interval is one.
+
+    Of one that its title calls a protocol, "significantly better" is on others' work.
+    """
     folded = text.lower()
     if _MEASURED.search(folded):
-        return False
+        return bool(_TITLED.search(title)) and not _FIGURES.search(folded)
     plans = len(_PLANNED.findall(folded))
     return bool(
         plans >= _PLANS

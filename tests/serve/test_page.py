@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from srrag.answer.clinical import clinical_reading
 from srrag.answer.evidence import Evidence, EvidenceQuote, papers_of
 from srrag.answer.record import AnswerFinding, AnswerNote, AnswerRecord, AnswerSentence, TextPlace
+from srrag.serve.api.conversation import Turn, conversation
 from srrag.serve.feedback import FILE
 from tests.conftest import linked
 from tests.findings_root import PREVENTS, with_findings
@@ -514,7 +515,11 @@ def test_a_question_in_another_language_says_so(browser: Browser, url: str) -> N
 def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         ask(page, "Does bracing prevent recurrent ankle sprains in athletes?")
-        ask(page, "And in adolescents?")
+        with page.expect_request("**/v1/answers/stream") as sent:
+            ask(page, "And in adolescents?")
+        (before,) = sent.value.post_data_json["history"]
+        said = conversation([Turn(**before)], "And in adolescents?")
+        assert said["papers"] and "[E1]" in said["turns"][0]["answer"]
         read = "Does bracing prevent recurrent ankle sprains in adolescents?"
         expect(page.locator("#asked")).to_have_text(read)
         assert "You asked “And in adolescents?”" in page.inner_text("#read-as")

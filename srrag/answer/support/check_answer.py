@@ -34,9 +34,9 @@ VERDICTS = {
     "changes the meaning, as a subgroup does that stands for all. "
     "Plain conclusions count: a number rounded or converted, a sum or difference, a "
     "count of the papers cited, what the answer remarks of them if they do not say otherwise "
-    '("no size is given", "it is a protocol", "the conclusion goes beyond the figures", '
-    '"whether it helps children is open", "with 30 people a harm may have been missed"). What the '
-    "authors conclude is stated if the sentence says it as they do",
+    '("no size is given", "it is a protocol", "the conclusion goes beyond the figures" of one that '
+    'is there, "whether it helps children is open", "with 30 people a harm may have been missed"). '
+    "What the authors conclude is stated if the sentence says it as they do",
     "partial": "if its main statement is there, but something in it is not stated or goes further",
     "none": "if its main statement is not there, even if you know it to be true. So is advice, an "
     "order to the reader or an advertisement that no cited paper gives",

@@ -6,7 +6,7 @@ import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
 import { showPaper } from "./paper.js";
 import { address, current, moveTo, remember, showPast } from "./places.js";
 import { bottomLine, certainty, claims, findingsOf, points, showFindings } from "./reading.js";
-import { offer } from "./take.js";
+import { offer, turnOf } from "./take.js";
 import { showSteps, stepName } from "./why.js";
 
 const nowhere = () => {};
@@ -321,7 +321,7 @@ function arrive() {
 const online = () => { at("offline").hidden = navigator.onLine; };
 
 at("grades").append(gradeTable());
-at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", shown ? [shown.question] : []); });
+at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", shown ? [turnOf(shown)] : []); });
 at("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();

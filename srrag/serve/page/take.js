@@ -16,6 +16,18 @@ export function offer(reply, link) {
   at("taken").textContent = "";
 }
 
+// A reply as a turn of a conversation: what it says, and the papers that it cites as a chat lists them.
+export function turnOf(reply) {
+  const cited = citedOf(reply);
+  const lines = reply.evidence.filter((item) => cited.has(item.number)).map((item) => {
+    const [source, year] = [item.pmid ? `PMID ${item.pmid}` : item.source_id, item.year ? `, ${item.year}` : ""];
+    return `[${item.number}] grade ${item.grade || "–"}: ${item.title} (${source}${year})`;
+  });
+  const missing = reply.missing ? `\n\nMissing: ${reply.missing}` : "";
+  const sources = lines.length ? `\n\nSources:\n${lines.join("\n")}` : "";
+  return { question: reply.question, answer: `${reply.answer}${missing}${sources}`.slice(0, 20000) };
+}
+
 // The graph of the answer's own papers, cited ones first.
 function graphOf(reply) {
   const cited = citedOf(reply);

@@ -200,6 +200,7 @@ PLAN = "Ninety adults will be randomised. They will receive laser or sham. Pain 
         ("Protocol for a multicentre randomised trial of casts", "Adults are treated at home."),
         ("The IDEA trial: design and rationale", "Adults with overweight are randomised."),
         ("Laser for knee osteoarthritis", PLAN),
+        ("Laser: study protocol", "Exercise was significantly better than rest in another trial."),
         ("Laser", "This is a protocol for a randomised trial. Adults will be recruited."),
         ("Laser", "## Methods/design\n\nA total of 226 adults will be recruited."),
         ("Laser", "We will randomise 226 adults to laser or sham. The outcome is pain."),
