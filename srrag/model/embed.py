@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from srrag.model.network import Network, TorchHidden
     from srrag.model.numpy_bert import NumpyBert, NumpyHidden
 
-    Hidden = TorchHidden | NumpyHidden
+    Hidden: TypeAlias = TorchHidden | NumpyHidden
 
 BATCH_TOKENS = {"cpu": 1024, "gpu": 32_768}
 """Tokens of a pass: what caches hold, and what keeps a GPU busy between two launches."""
