@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
 from srrag.core.spec import fingerprint, segment_id, spec
-from srrag.core.step import Build, Step
+from srrag.core.step import Build, Place, Step
 
 
 @dataclass(frozen=True)
 class Resources:
     """The resources of one worker of a stage, and the maximum number of workers.
 
-    `cpus` are Ray's logical CPUs (a share for scheduling), `threads` the real threads it may use.
+    `cpus` are Ray's logical CPUs (a share for scheduling), `threads` the real threads it may use;
+    0 leaves it those of the process that runs the plan, `profile.threads`.
     """
 
     cpus: float = 0.25
     gpus: float = 0.0
-    threads: int = 1
+    threads: int = 0
     workers: int = 1
     batch_rows: int = 512
 
@@ -32,6 +33,10 @@ class Stage:
     run: Step | Build
     inputs: tuple[str, ...]
     resources: Resources = field(default_factory=Resources)
+
+    def placed(self, at: Place) -> Place:
+        """A place with the threads that this stage may use there."""
+        return replace(at, threads=self.resources.threads or at.threads)
 
     @property
     def step(self) -> Step:

@@ -100,9 +100,7 @@ class RelationBuilds:
         models = engines_of([stage.run])
         gpus = stage.resources.gpus
         with self.runner.engines(models, at) as engines, self.runner.spread(gpus) as spread:
-            place = dataclasses.replace(
-                at, threads=stage.resources.threads, clients=engines.clients, spread=spread
-            )
+            place = dataclasses.replace(stage.placed(at), clients=engines.clients, spread=spread)
             if former is None:
                 figures = dict(stage.run.build(inputs, out, place))
             else:

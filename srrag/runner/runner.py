@@ -75,9 +75,7 @@ PARTS_IN_FLIGHT = 4
 
 @dataclass(frozen=True)
 class LocalRunner:
-    """Runs the steps of a plan in this process; `threads` are the CPU threads it may use."""
-
-    threads: int = 0
+    """Runs the steps of a plan in this process."""
 
     def run(self, plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
         """Run each stage on the parts that it lacks."""
@@ -151,7 +149,7 @@ class LocalRunner:
         fingerprint = plan.fingerprint(stage.name)
         source = (stage.inputs[0], plan.fingerprint(stage.inputs[0]))
         progress = Progress(stage.name, total, already)
-        function = stage.step.open(replace(at, threads=self.threads or stage.resources.threads))
+        function = stage.step.open(stage.placed(at))
 
         def run(part: str) -> None:
             try:

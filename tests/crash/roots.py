@@ -99,7 +99,7 @@ def plan_of(papers: Path, *options: str) -> tuple[Plan, object]:
 
 def build(root: Path, papers: Path, *options: str, name: str = "default", **more: bool) -> None:
     plan, reader = plan_of(papers, *options)
-    job = BuildJob(Store(root), plan, LocalRunner(threads=1), name=name, **more)
+    job = BuildJob(Store(root), plan, LocalRunner(), name=name, **more)
     job.run(reader.scan(), Place(threads=1))  # type: ignore[attr-defined]
 
 
@@ -185,7 +185,7 @@ def _bytes_of(text: str) -> Sequence[bytes]:
 
 def run_forget(folder: Path) -> None:
     told = json.loads((folder / "told.json").read_text("utf-8"))
-    job = ForgetJob(Store(folder / "root"), LocalRunner(threads=1))
+    job = ForgetJob(Store(folder / "root"), LocalRunner())
     job.run([told["ids"][0]], [], Place(threads=1))
 
 

@@ -121,7 +121,8 @@ class PartWorker:
             run_part(self.store, work.stage, fingerprint, work.source, part, function)
 
     def _open(self, stage: Stage) -> Function:
-        return stage.step.open(replace(self.at, threads=stage.resources.threads))
+        # The threads of the process that runs the plan are no measure of a worker's.
+        return stage.step.open(stage.placed(replace(self.at, threads=1)))
 
 
 def pools(stages: Sequence[Stage]) -> list[list[Stage]]:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pytest
 
 from srrag.core.errors import Halt
 from srrag.core.schema import relation
-from srrag.core.stage import Resources, Stage
+from srrag.core.stage import Plan, Resources, Stage
 from srrag.core.step import Function, OpenedLLMStep, Place
 from srrag.llm.completion import Completion, Prompt, Usage, tally
 from srrag.runner.part import Attempt, guarded, live, reject_row, run_part
@@ -33,6 +33,24 @@ def test_every_row_passes_through_every_stage(tmp_path: Path) -> None:
     chain = plan(Double(), Double())
     LocalRunner().run(chain, store, parts, Place())
     assert values(tmp_path, chain, "s2", parts) == [4 * n for n in range(8)]
+
+
+def test_a_stage_has_the_threads_of_the_process_unless_it_names_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, opened, plain = Store(tmp_path), [], Double.open
+    monkeypatch.setattr(
+        Double, "open", lambda step, at: opened.append(at.threads) or plain(step, at)
+    )
+    parts = number_parts(store, [5])
+    chain = plan(Double(), Double())
+    first, second = (
+        replace(s, resources=Resources(threads=n))
+        for s, n in zip(chain.stages, (0, 2), strict=True)
+    )
+    mixed = Plan(chain.source, chain.fingerprint(chain.source), [first, second])
+    LocalRunner().run(mixed, store, parts, Place(threads=7))
+    assert opened == [7, 2]
 
 
 def test_what_stands_is_not_done_again(tmp_path: Path) -> None:
