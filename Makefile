@@ -10,7 +10,9 @@ SEED   ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # Modules over CORES processes, what starts a Ray in two of them; the order is drawn from SEED.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadgroup --no-loadscope-reorder \
+# Native tracebacks: for others pytest parses sources, which Python 3.11 may fail at while another
+# thread parses too, and then a test that fails ends the whole run.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --tb=native --dist loadgroup --no-loadscope-reorder \
           --randomly-seed=$(SEED) -n
 # Where Rays are started, a process more than cores: a test waits for processes of its own.
 MORE   := $(shell expr $(CORES) + 1)
