@@ -14,7 +14,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 Environ = dict[str, Any]
@@ -65,6 +64,8 @@ class Faulty:
     """The S3 application behind the faults."""
 
     def __init__(self, faults: Faults) -> None:
+        from moto.server import DomainDispatcherApplication, create_backend_app
+
         self.app = DomainDispatcherApplication(create_backend_app)
         self.faults = faults
 

@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -324,7 +324,7 @@ def _script(name: str) -> Callable[[dict[str, Any]], str]:
     }[name]  # fmt: skip
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> int:
     """Run as a process: the port lies in --port-file as soon as it listens."""
     parser = argparse.ArgumentParser(prog="python -m tests.endpoint")
     parser.add_argument("--port-file", type=Path, required=True)
@@ -339,7 +339,7 @@ def main() -> None:
     parser.add_argument("--retry-after", default="1")
     parser.add_argument("--slow", type=float, default=5.0)
     parser.add_argument("--lifetime", type=float, default=300.0)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     endpoint = Endpoint(
         script=_script(options.script),
         latency_s=options.latency,
@@ -350,7 +350,8 @@ def main() -> None:
         lifetime_s=options.lifetime,
     )
     asyncio.run(run(endpoint, options.port, options.port_file, options.count_file))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

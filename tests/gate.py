@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import srrag.runner.ingest
@@ -45,7 +46,7 @@ def die_at(change: int, root: str) -> None:
     sys.addaudithook(heard)
 
 
-def run() -> int:
+def run(argv: Sequence[str]) -> int:
     """Run the job."""
     parser = argparse.ArgumentParser(prog="python -m tests.gate")
     parser.add_argument("--segment-rows", type=int, default=srrag.runner.ingest.SEGMENT_ROWS)
@@ -54,7 +55,7 @@ def run() -> int:
     )
     parser.add_argument("--never-ends", action="store_true")
     parser.add_argument("--dies-at", type=int, default=0)
-    options, arguments = parser.parse_known_args()
+    options, arguments = parser.parse_known_args(argv)
     srrag.runner.ingest.SEGMENT_ROWS = options.segment_rows
     srrag.runner.pipeline_run.PART_QUESTIONS = options.part_questions
     if options.never_ends:
@@ -66,4 +67,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(run(sys.argv[1:]))

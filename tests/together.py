@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 from srrag.lab.train.group import Alone, Floats
+from tests.forked import ANEW
 
 PATIENCE_S = 60.0
 
@@ -48,11 +48,9 @@ def heard(other: Connection) -> Floats:
 
 def work_together(work: Any, config: dict[str, Any], size: int = 2) -> dict[str, Any]:
     """Run `work` in `size` workers, the first of them in this process, and return its result."""
-    # Not forked: this process may have run Rays, whose threads hold locks of the allocator.
-    anew = multiprocessing.get_context("spawn")
-    pipes = [anew.Pipe() for _ in range(size - 1)]
+    pipes = [ANEW.Pipe() for _ in range(size - 1)]
     workers = [
-        anew.Process(target=_work, args=(work, config, Member(rank, [end], size)), daemon=True)
+        ANEW.Process(target=_work, args=(work, config, Member(rank, [end], size)), daemon=True)
         for rank, (_, end) in enumerate(pipes, start=1)
     ]
     for worker in workers:

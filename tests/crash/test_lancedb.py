@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ from tests.unit.runner.forgetting import (
     write_papers,
 )
 
-pytest.importorskip("lancedb", reason="the extra lancedb is not installed")
+# Looked for, not imported: each process that collects this would import it, for seconds.
+if find_spec("lancedb") is None:
+    pytest.skip("the extra lancedb is not installed", allow_module_level=True)
 
 LEAN = ["stages.tokens=null"]
 LANCE = [*LEAN, "index=lancedb"]

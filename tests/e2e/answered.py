@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import time
 import urllib.request
@@ -20,7 +18,8 @@ import pyarrow.parquet as pq
 from srrag.engine.log.entry import journal_file, list_log
 from srrag.engine.log.journal import read_journal
 from srrag.storage.store import Store
-from tests.conftest import REPOSITORY
+from tests.forked import Forked
+from tests.gate import run
 
 GRAPH = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens", "units", "sparse")]
 GRAPH += ["plan=graph", "stages.windows=null", "stages.communities=null"]
@@ -55,16 +54,12 @@ def build(root: Path, corpus: Path, url: str, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def start(arguments: Sequence[str], *gate: str) -> subprocess.Popen[str]:
+def start(arguments: Sequence[str], *gate: str) -> Forked:
     """Start the command and go on, held or killed by what tests.gate knows."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.gate", *gate, *arguments],
-        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    return Forked(run, [*gate, *arguments])
 
 
-def ended(process: subprocess.Popen[str], within_s: float = 200) -> tuple[int, str]:
+def ended(process: Forked, within_s: float = 200) -> tuple[int, str]:
     """The exit code of a started command, and its one line of error."""
     _, stderr = process.communicate(timeout=within_s)
     errors = [line for line in stderr.splitlines() if line.startswith("error:")]
@@ -109,7 +104,7 @@ def again(url: str) -> int:
     return sum(seen.values()) - len(seen)
 
 
-def wait_for(found: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_for(found: Callable[[], bool], process: Forked) -> None:
     """Wait until something is found while the process runs."""
     deadline = time.monotonic() + 150
     while not found():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.batch_runner import Request, answer, by_rules, completed, of_vllm, requests
-from tests.conftest import REPOSITORY, linked
-from tests.e2e.answered import GRAPH, assert_equal_tables, build, logged, sends, write_rehab
-from tests.e2e.command import SRRAG, here, srrag
+from tests.conftest import linked
+from tests.e2e.answered import GRAPH, assert_equal_tables, build, logged, sends, start, write_rehab
+from tests.e2e.command import here, srrag
 from tests.e2e.test_make_benchmark import OTHERS, scripted
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules, answer_with_slips
@@ -143,13 +141,7 @@ def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
     )
     answered = 0
     for is_there in reached:
-        process = subprocess.Popen(
-            [*SRRAG, *command],
-            cwd=REPOSITORY,
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        process = start(command)
         while process.poll() is None and not is_there():
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)

@@ -23,6 +23,7 @@ from srrag.storage.store import Store
 from tests.conftest import REPOSITORY, linked
 from tests.e2e.answered import start, wait_for
 from tests.e2e.command import SRRAG, fault, srrag
+from tests.forked import Forked
 
 pytestmark = pytest.mark.e2e
 NOT_ENCODED = [f"stages.{name}=null" for name in ("vectors", "dense", "tokens")]
@@ -181,7 +182,7 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
     assert bomb.name in error
 
 
-def killed_when(process: subprocess.Popen[str], found: Callable[[], bool]) -> None:
+def killed_when(process: Forked, found: Callable[[], bool]) -> None:
     """Kill a process, and it alone, as soon as something is found; wait for those below it."""
     wait_for(found, process)
     below = psutil.Process(process.pid).children(recursive=True)

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import signal
-import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -39,8 +39,9 @@ from tests.e2e.answered import (
     wait_for,
     write_rehab,
 )
-from tests.e2e.command import srrag
+from tests.e2e.command import srrag, srrag_process
 from tests.endpoint_process import started
+from tests.forked import Forked
 
 pytestmark = pytest.mark.e2e
 CONCURRENCY = 8
@@ -73,7 +74,9 @@ def undisturbed(shared_data: Path, built_once: Callable[..., Path]) -> Undisturb
     def fill(folder: Path) -> None:
         corpus = write_rehab(shared_data, folder / "rehab.jsonl", ABSTRACTS, PASSAGES)
         with started(folder, *SLIPS) as (_, url):
-            finish(build(folder / "root", corpus, url, *OPTIONS))
+            # As users start it, with a hash seed of its own: all others are forks of one process.
+            command = [sys.executable, "-m", "tests.gate", SMALL]
+            srrag_process(*build(folder / "root", corpus, url, *OPTIONS), command=command)
             seen = counts(url)
         summary = summary_of(folder / "root")
         assert summary["triples"] > 100
@@ -111,7 +114,7 @@ def moments(calls: int, count: int, seed: int) -> list[int]:
     return drawn
 
 
-def reach(moment: int, url: str, process: subprocess.Popen[str]) -> None:
+def reach(moment: int, url: str, process: Forked) -> None:
     """Let so many calls of a run through, and wait until the next ones are held."""
     hold(url, moment)
     wait_for(lambda: held(url) > 0, process)
@@ -131,7 +134,7 @@ def assert_as_undisturbed(root: Path, url: str, undisturbed: Undisturbed, kills:
     assert paid["paid_twice"] <= again(url) <= CONCURRENCY * kills
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Forked) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -199,7 +202,7 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         assert stood and {part: part.stat().st_mtime_ns for part in stood} == stood
 
 
-def actors_of(process: subprocess.Popen[str], name: str) -> list[psutil.Process]:
+def actors_of(process: Forked, name: str) -> list[psutil.Process]:
     """The processes of an actor of the Ray that a command has started, once there are any.
 
     One that was killed takes a while to come back.

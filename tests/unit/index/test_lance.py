@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from srrag.index.opened import open_dense, open_sparse
 from srrag.index.sparse import BuildSparseIndex
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
-pytest.importorskip("lancedb", reason="the extra lancedb is not installed")
+# Looked for, not imported: each process that collects this would import it, for seconds.
+if find_spec("lancedb") is None:
+    pytest.skip("the extra lancedb is not installed", allow_module_level=True)
 
 WORDS = ("knee", "hip", "pain", "gait", "load", "resting", "sprain", "tear", "3", "α-tocopherol")
 Inputs = dict[str, list[Path]]

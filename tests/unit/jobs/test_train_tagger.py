@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from transformers import AutoModelForTokenClassification
 
 import jobs.build
 import jobs.evaluate
@@ -78,6 +77,8 @@ def test_it_trains_scores_and_writes_a_folder(summary: dict[str, Any], data: Pat
 
 
 def test_the_folder_is_an_ordinary_token_classifier(summary: dict[str, Any]) -> None:
+    from transformers import AutoModelForTokenClassification
+
     model = AutoModelForTokenClassification.from_pretrained(summary["model"], use_safetensors=True)
     assert model.config.id2label == {0: "none", 1: "P", 2: "I", 3: "O"}
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,16 @@ import pytest
 import srrag
 from tests.conftest import REPOSITORY
 
-mcp = pytest.importorskip("mcp", reason="without the extra mcp")
+if find_spec("mcp") is None:
+    pytest.skip("without the extra mcp", allow_module_level=True)
+
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
 
 
 async def talk(root: Path, question: str = CAST, *overrides: str) -> dict[str, Any]:
     """List the tools and call each once, well and wrongly."""
+    import mcp
+
     server = mcp.StdioServerParameters(
         command=sys.executable,
         args=["-m", "srrag", "mcp", f"root={root}", "pipeline=bm25", *overrides],
