@@ -107,10 +107,10 @@ class FindByTagger(FindMentions):
 
     def open(self, threads: int) -> None:
         """Check the sha256 of every file and load."""
-        import torch
+        from srrag.model.passes import use_threads
 
-        torch.set_num_threads(threads)
         self._loaded()
+        use_threads(threads)
 
     def find(
         self, texts: Sequence[str], sections: Sequence[str], leads: Sequence[bool]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.model.encoder import once
+from srrag.model.passes import all_threads, use_threads
 from srrag.model.read_weights import check_device, check_positions, read_weights
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class LoadedCrossEncoder:
         if not passages:
             return np.zeros(0)
         pairs = [(question, passage) for passage in passages]
-        with self._asking:
+        with self._asking, all_threads():
             found = self._network.predict(
                 pairs,
                 batch_size=_BATCH_PAIRS,
@@ -146,7 +147,7 @@ class LoadedRankLlama:
         pairs = [self._tokens(question, passage) for passage in passages]
         order = np.argsort([-len(ids) for ids in pairs], kind="stable")
         size = self._model.batch_pairs
-        with self._asking, torch.inference_mode():
+        with self._asking, all_threads(), torch.inference_mode():
             for start in range(0, len(order), size):
                 some = order[start : start + size].tolist()
                 longest = len(pairs[some[0]])
@@ -192,13 +193,10 @@ def load_cross_encoder(
 ) -> LoadedCrossEncoder | LoadedRankLlama:
     """Return the model in memory, read once per process and device.
 
-    `threads` sets torch's threads for the whole process. Raises ValueError in one line for a model
+    `threads` is how many its products have on a CPU. Raises ValueError in one line for a model
     or adapter that cannot be read or does not give one number for a pair.
     """
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     return _loaded(model, device)
 
 

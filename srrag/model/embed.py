@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from srrag.model.encoder import (
     model_path,
     once,
 )
+from srrag.model.passes import budgeted, in_passes, one_thread, use_threads
 
 if TYPE_CHECKING:
     from srrag.model.network import Network, TorchHidden
@@ -78,7 +78,7 @@ class LoadedEncoder:
             if self._towers is None:
                 own = read_network(self.encoder, self.device)
                 self._towers = own, self._tower(own) if self.encoder.query_model else own
-                _set_threads()
+                one_thread()
             return self._towers
 
     def _tower(self, own: Network) -> Network:
@@ -154,9 +154,8 @@ class LoadedEncoder:
     ) -> None:
         """Call `read` with some rows, the ids of each and their token embeddings, until all had it.
 
-        Texts go longest first, at most `batch_tokens` tokens (or one text) a pass. On a CPU each
-        thread has passes of its own: of the products of one pass sixteen threads make a seventh of
-        the speed.
+        Texts go longest first, at most `batch_tokens` tokens (or one text) a pass; on a CPU
+        each thread has passes of its own.
         """
         network = self._of(role)
         budget = batch_tokens or BATCH_TOKENS["cpu" if self.device == "cpu" else "gpu"]
@@ -169,13 +168,7 @@ class LoadedEncoder:
                 start += len(hidden)
                 read(some, [all_ids[row] for row in some], hidden)
 
-        workers = min(len(passes), (_threads[0] or 1) if self.device == "cpu" else 1)
-        if workers > 1:
-            with ThreadPoolExecutor(workers, initializer=_set_threads) as pool:
-                list(pool.map(one, passes))
-        else:
-            for rows in passes:
-                one(rows)
+        in_passes(passes, one, side_by_side=self.device == "cpu")
 
     def _of(self, role: Role) -> Network | NumpyBert:
         few = _few_texts[0] and self.num_texts <= LIGHT_TEXTS and not _has_torch()
@@ -206,16 +199,7 @@ def _has_torch() -> bool:
     return "torch" in sys.modules
 
 
-def _set_threads() -> None:
-    """Leave threads to `LoadedEncoder`, if a number of them was asked for."""
-    if _threads[0] is not None:
-        import torch
-
-        torch.set_num_threads(1)
-
-
 _NO_TOKENS = (np.zeros((0, 0), dtype=np.int8), np.zeros(0, dtype=np.float16))
-_threads: list[int | None] = [None]
 _few_texts = [False]
 
 
@@ -239,10 +223,7 @@ def load(encoder: Encoder, device: str = "cpu", threads: int | None = None) -> L
     of torch's threads. Raises ValueError for a model that
     cannot be read, or a backend that cannot run it.
     """
-    if threads is not None:
-        _threads[0] = threads
-        if _has_torch():
-            _set_threads()
+    use_threads(threads)
     return _loaded(encoder, device)
 
 
@@ -275,20 +256,6 @@ def join_tokens(
         values[offsets[i] : offsets[i + 1]] = value
         scales[offsets[i] : offsets[i + 1]] = scale
     return TokenVectors(values, scales, offsets, cut)
-
-
-def budgeted(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Rows from the longest down, as many at a time as hold at most `budget` tokens (or one)."""
-    sizes = np.asarray(lengths, np.int64)
-    order = np.argsort(-sizes, kind="stable")
-    start, used = 0, 0
-    for stop, row in enumerate(order):
-        if used and used + sizes[row] > budget:
-            yield order[start:stop]
-            start, used = stop, 0
-        used += int(sizes[row])
-    if start < len(order):
-        yield order[start:]
 
 
 def check_similar(encoder: Encoder) -> str:

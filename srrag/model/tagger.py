@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 from srrag.algo.classification import CLASSES
 from srrag.core.provenance import Fitted, read_fitted
-from srrag.model.embed import budgeted
 from srrag.model.encoder import BACKENDS, once
 from srrag.model.network import is_plain_bert, pack, run_any
+from srrag.model.passes import budgeted, in_passes
 from srrag.model.read_weights import load_transformer
 from srrag.storage.atomic_write import read_json
 from srrag.storage.manifest import check_sealed
@@ -161,7 +161,8 @@ def piece_scores(
         for number, text in enumerate(texts)
         for window in windows(len(text.ids), reading)
     ]
-    for some in budgeted([window.stop - window.start for _, window in places], BATCH_TOKENS):
+
+    def one(some: Ints) -> None:
         chosen = [places[i] for i in some]
         ids = [tokenizer.enclosed(texts[n].ids[w.start : w.stop]) for n, w in chosen]
         with torch.inference_mode():
@@ -169,6 +170,9 @@ def piece_scores(
         for (number, window), row in zip(chosen, rows, strict=True):
             inner = row[lead + window.first - window.start : lead + window.last - window.start]
             scores[number][window.first : window.last] = inner.cpu().numpy()
+
+    sizes = [window.stop - window.start for _, window in places]
+    in_passes(list(budgeted(sizes, BATCH_TOKENS)), one)
     return scores
 
 

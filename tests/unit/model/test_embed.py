@@ -113,7 +113,7 @@ def test_threads_have_passes_of_their_own(loaded, monkeypatch):
         return SimpleNamespace(run=run)
 
     monkeypatch.setattr(loaded, "_of", of)
-    monkeypatch.setattr(embed, "_threads", [3])
+    monkeypatch.setattr("srrag.model.passes._threads", [3])
     vectors, found = loaded.encode_tokens(TEXTS, batch_tokens=12)
     assert len(passes) >= 3
     assert {count for _, count in passes} == {1}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from srrag.lab.experiment.train_tagger import write_tagger
 from srrag.lab.train.tagger.task import TaggerSettings, TaggerTask, fingerprint_of, read_abstracts
 from srrag.lab.train.tagger.training import run_plain
-from srrag.model.embed import budgeted
+from srrag.model.passes import budgeted
 from srrag.model.tagger import (
     LoadedTagger,
     Pieces,

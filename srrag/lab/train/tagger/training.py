@@ -25,7 +25,7 @@ from srrag.lab.train.tagger.task import (
     read_abstracts,
     split,
 )
-from srrag.model.embed import budgeted
+from srrag.model.passes import budgeted
 from srrag.model.read_weights import TOKENIZER, encoder_folder, load_transformer
 from srrag.model.tagger import (
     Floats,
