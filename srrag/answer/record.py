@@ -345,8 +345,9 @@ def paper_line(paper: Paper) -> str:
     status = f" {paper.status.upper()}" if paper.status else ""
     year = f", {paper.year}" if paper.year else ""
     source = f"PMID {paper.pmid}" if paper.pmid else paper.source_id
-    grade = f"grade {paper.grade}, {paper.study}" if paper.grade else "grade –"
-    return f"{numbers}{status} {grade}: {paper.title} ({source}{year})"
+    grade = f"grade {paper.grade}, {paper.study}" if paper.grade else "not graded"
+    title = f": {paper.title}" if paper.title else ""
+    return f"{numbers}{status} {grade}{title} ({source}{year})"
 
 
 def written_by(model: str) -> str:

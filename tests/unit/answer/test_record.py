@@ -119,7 +119,8 @@ def test_a_papers_line_names_its_design_beside_its_grade() -> None:
         "[1][3] RETRACTED grade C, randomised trial: Braces (PMID 7, 2020)"
     )
     assert (
-        paper_line(replace(paper, grade="", status="")) == "[1][3] grade –: Braces (PMID 7, 2020)"
+        paper_line(replace(paper, grade="", status=""))
+        == "[1][3] not graded: Braces (PMID 7, 2020)"
     )
 
 

@@ -89,7 +89,7 @@ Missing: Children.
 
 Sources:
 [1][3] grade C, randomised trial: Braces (a trial) (PMID 12, 2009)
-[2] grade –: Tape (doc-2)
+[2] not graded: Tape (doc-2)
 
 Written by the language model big. Not medical advice."""
 
@@ -104,7 +104,7 @@ def test_what_was_said_is_read_from_the_replies_of_this_server() -> None:
         }
     ]
     assert [each["key"] for each in said["papers"]] == ["PMID 12", "doc-2"]
-    assert said["papers"][1]["line"] == "grade –: Tape (doc-2)"
+    assert said["papers"][1]["line"] == "not graded: Tape (doc-2)"
 
 
 def test_papers_of_several_answers_are_one_list_and_other_texts_have_none() -> None:
