@@ -1,13 +1,16 @@
-"""Affine maps in float32, bfloat16 or int8, by the kernel that is fastest on this machine.
+"""Affine maps in float32, bfloat16 or int8, by a kernel that is fast on this machine.
 
 The arithmetic belongs to an index and cannot follow the machine; the kernel that computes it can.
 Which is fast no name of a library tells: oneDNN multiplies signed int8 by a reference kernel
-wherever AVX-512 comes without AMX, a thousand times slower. So all are timed. `rates` times the
-packaged encoder in each arithmetic.
+wherever AVX-512 comes without AMX, a thousand times slower. So all are timed. Those of int8 give
+the same bits, and the fastest is taken; of the others, whose last bits differ, the processor says
+which, so that all processes of a machine give the same, unless another is twice as fast. `rates`
+times the packaged encoder in each arithmetic.
 """
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -176,7 +179,7 @@ def _widened(weight: Tensor, bias: Tensor, gelu: bool) -> Linear:
 
 
 KERNELS: Mapping[str, Mapping[str, Make]] = {
-    "torch": {"F.linear": DenseLinear, "oneDNN": OrderedLinear.ordered},
+    "torch": {"oneDNN": OrderedLinear.ordered, "F.linear": DenseLinear},
     "torch-bf16": {
         "oneDNN": _bfloat16(OrderedLinear.ordered),
         "F.linear": _bfloat16(DenseLinear),
@@ -199,9 +202,9 @@ _FAR = 0.05
 """A kernel whose result differs by more of the float32 product's norm is wrong here; rounding to
 int8 differs by .01."""
 
-_CLEARLY = 0.9
-"""Of kernels whose times are within this of the best, the one that is named first is taken: near
-a tie noise would decide, and two runs would differ in the last bits."""
+_CLEARLY = {"torch": 0.5, "torch-bf16": 0.5, "torch-int8": 0.9}
+"""Of kernels whose times are within this of the best, the first is taken: else noise would decide,
+and two processes would differ in the last bits."""
 
 
 def make_linear(backend: str, device: torch.device) -> Make:
@@ -213,7 +216,7 @@ def make_linear(backend: str, device: torch.device) -> Make:
 
 @cache
 def fastest(backend: str) -> str:
-    """The kernel of a backend that is fastest here, by 16 tokens of one thread.
+    """The kernel of a backend that is taken here, by 16 tokens of one thread.
 
     Left out are those that this build of torch or this processor does not have, and those that
     are wrong on it. It takes some .05 s.
@@ -225,12 +228,26 @@ def fastest(backend: str) -> str:
     torch.set_num_threads(1)
     try:
         with torch.inference_mode():
-            return _fastest(KERNELS[backend], weight, x)
+            return _fastest(_in_order(backend), _CLEARLY[backend], weight, x)
     finally:
         torch.set_num_threads(threads)
 
 
-def _fastest(kernels: Mapping[str, Make], weight: Tensor, x: Tensor) -> str:
+def _in_order(backend: str) -> Mapping[str, Make]:
+    """The kernels of a backend, first the one that its processor is made for."""
+    kernels = KERNELS[backend]
+    if backend != "torch-bf16" or _multiplies_bfloat16():
+        return kernels
+    return {"float32": kernels["float32"], **kernels}
+
+
+def _multiplies_bfloat16() -> bool:
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _fastest(kernels: Mapping[str, Make], clearly: float, weight: Tensor, x: Tensor) -> str:
     plain = F.linear(x.float(), weight)
     runs: dict[str, Linear] = {}
     for name, make in kernels.items():
@@ -250,7 +267,7 @@ def _fastest(kernels: Mapping[str, Make], weight: Tensor, x: Tensor) -> str:
             best[name] = min(best[name], time.thread_time() - started)
         if time.thread_time() > ends:
             break
-    return next(name for name in best if best[name] * _CLEARLY <= min(best.values()))
+    return next(name for name in best if best[name] * clearly <= min(best.values()))
 
 
 _BACKENDS = {"float32": "torch", "bfloat16": "torch-bf16", "int8": "torch-int8"}

@@ -79,26 +79,41 @@ def choose(monkeypatch):
 
         def product(x):
             clock[0] += ms / 1000
-            return run(x)
+            return run(x.float())
 
         return product
 
-    def chosen(makes=(), **ms):
+    def chosen(makes=(), backend="torch", **ms):
         kernels = {name: partial(taking, each) for name, each in ms.items()} | dict(makes)
-        monkeypatch.setitem(linear.KERNELS, "torch", kernels)
+        monkeypatch.setitem(linear.KERNELS, backend, kernels)
         fastest.cache_clear()
-        return fastest("torch")
+        return fastest(backend)
 
     monkeypatch.setattr(linear.time, "thread_time", lambda: clock[0])
     yield chosen
     fastest.cache_clear()
 
 
-def test_the_fastest_is_taken_and_near_a_tie_the_first(choose):
-    assert choose(a=3.0, b=1.0, c=2.0) == "b"
-    assert choose(a=1.05, b=1.0) == "a"
-    assert choose(a=3.0, b=1.05, c=1.0) == "b"
-    assert choose(a=200.0, b=199.0) == "a", "a slow one is not timed for long"
+def test_of_those_with_the_same_bits_the_fastest_is_taken(choose):
+    assert choose(backend="torch-int8", a=3.0, b=1.0, c=2.0) == "b"
+    assert choose(backend="torch-int8", a=1.05, b=1.0) == "a"
+    assert choose(backend="torch-int8", a=3.0, b=1.05, c=1.0) == "b"
+    assert choose(backend="torch-int8", a=200.0, b=199.0) == "a", "a slow one is not timed for long"
+
+
+def test_of_the_others_noise_does_not_choose_and_no_crawling_one_is_taken(choose):
+    assert choose(a=1.8, b=1.0) == choose(a=1.0, b=1.8) == "a"
+    assert choose(a=2.2, b=1.0) == "b"
+
+
+@pytest.mark.parametrize("multiplies", [True, False])
+def test_bfloat16_is_widened_where_the_processor_does_not_multiply_it(
+    choose, monkeypatch, multiplies
+):
+    monkeypatch.setattr(linear, "_multiplies_bfloat16", lambda: multiplies)
+    found = choose(backend="torch-bf16", oneDNN=1.0, float32=1.3)
+    assert found == ("oneDNN" if multiplies else "float32")
+    assert choose(backend="torch-bf16", oneDNN=9.0, float32=1.3) == "float32"
 
 
 def test_a_kernel_that_is_wrong_or_not_there_is_not_taken(choose):
