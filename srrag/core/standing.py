@@ -31,6 +31,8 @@ _MANY = {
     "E": "other studies",
 }
 GRADES = tuple(STUDIES)
+SCALE = ", ".join(f"{grade} {study}" for grade, study in STUDIES.items())
+"""The grades as prompts tell them."""
 UNGRADED = "E"
 """The grade that a window without a grade counts as."""
 

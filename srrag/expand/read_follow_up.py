@@ -42,7 +42,14 @@ class FollowUp(Answer):
             },
         ),
     ]
-    question: Annotated[str, Text(60, "the question that stands alone", 'the kind is "new"')]
+    question: Annotated[
+        str,
+        Text(
+            60,
+            "the question that stands alone, in one sentence; a new one as it was asked, without "
+            "thanks and the like",
+        ),
+    ]
     papers: Annotated[
         list[Annotated[str, Field(max_length=8)]],
         Items(
@@ -58,10 +65,10 @@ class FollowUp(Answer):
 class ReadFollowUp(RowStep):
     """Read the message of a conversation as a question of its own, in one call.
 
-    `text` becomes that question, and the papers that the message speaks of are `recalled`. A
-    message that leans on nothing stays as it was written, and its conversation is forgotten. A
-    question without a conversation asks nothing. Where the answer is faulty, or holds a number that
-    nobody named, `text` stays what it was: the message as rules read it.
+    `text` becomes that question, and the papers that the message speaks of are `recalled`. Of a
+    message that leans on nothing the conversation is forgotten. A question without a conversation
+    asks nothing. Where the answer is faulty, or holds a number that nobody named, `text` stays what
+    it was: the message as rules read it, or as it was written if it is new.
     """
 
     max_tokens: int = most_tokens(FollowUp)
@@ -102,13 +109,15 @@ class ReadFollowUp(RowStep):
     def columns(self, value: FollowUp, row: Row) -> Row:
         """The question that stands alone, and its conversation."""
         conversation = row["conversation"]
-        if value.kind == "new":
-            return {"text": conversation["asked"], "conversation": empty_value(CONVERSATION)}
         asked = told_numbers([plain(value.question)], [said(conversation), row["text"]])
+        new = value.kind == "new"
+        plain_text = conversation["asked"] if new else row["text"]
+        text = asked[0] if asked and any(map(str.isalnum, asked[0])) else plain_text
+        if new:
+            return {"text": text, "conversation": empty_value(CONVERSATION)}
         recalled = places_of(value.papers)
         papers = [
             paper | {"recalled": place in recalled}
             for place, paper in enumerate(conversation["papers"])
         ]
-        text = asked[0] if asked and any(map(str.isalnum, asked[0])) else row["text"]
         return {"text": text, "conversation": conversation | {"papers": papers}}

@@ -15,6 +15,7 @@ from srrag.answer.support.vetoes import folded, intrusion, veto
 from srrag.answer.write.cited import answer_text
 from srrag.core.rows import Row, live, with_columns, with_rejects
 from srrag.core.schema import NO_CHOICE, SUPPORT, UNSUPPORTED, relation
+from srrag.core.standing import SCALE
 from srrag.core.step import LLMStep
 from srrag.llm.completion import Answer, Completion, Fault, Prompt, PromptFile, Rules, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
@@ -284,7 +285,7 @@ class CheckAnswer(LLMStep):
             Prompt(
                 number,
                 "check",
-                PROMPT.system(),
+                PROMPT.system(grades=SCALE),
                 self.rendered(row, [row["sentences"][place] for place in asked]),
                 CheckedAnswer,
                 max_tokens=self.max_tokens,

@@ -30,7 +30,7 @@ from srrag.core.schema import (
     relation,
     sentence_row,
 )
-from srrag.core.standing import STUDIES
+from srrag.core.standing import SCALE
 from srrag.core.step import Function, Place, Step
 from srrag.llm.completion import Fault, PromptFile, Rules, quoted
 from srrag.llm.fields import most_tokens
@@ -38,7 +38,6 @@ from srrag.reading.conversation import said
 from srrag.reading.prose import plain
 
 PATH = Path(__file__).parent / "prompts" / "read_and_answer.md"
-_GRADES = ", ".join(f"{grade} {study}" for grade, study in STUDIES.items())
 SAID = PromptFile(Path(__file__).parent / "prompts" / "said_before.md")
 NOTHING_TO_QUOTE = "No sentence of the papers speaks of what was asked."
 MOST_QUOTES = 4
@@ -99,7 +98,7 @@ class ReadAndAnswer(RowStep):
         without = SearchingAnswer if self.searches else PapersAnswer
         schema = ChosenFromPapers if row["options"] else without
         about = {"question": row["text"], "options": tuple(row["options"])}
-        rules = f"{SAID.system(grades=_GRADES)}\n" if row["conversation"]["turns"] else ""
+        rules = f"{SAID.system(grades=SCALE)}\n" if row["conversation"]["turns"] else ""
         system = PromptFile(PATH, schema).system(said_rules=rules)
         return {"schema": schema, "system": system, **about}
 

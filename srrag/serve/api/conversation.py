@@ -90,7 +90,8 @@ def _read(turn: Turn) -> tuple[str, str, dict[int, tuple[str, str]]]:
     """Question and answer of a turn, and key and line of the paper behind each number."""
     answer, question = turn.answer, turn.question
     if answer.startswith(READ_AS):
-        question, _, answer = answer.removeprefix(READ_AS).partition("\n\n")
+        read, _, answer = answer.removeprefix(READ_AS).partition("\n\n")
+        question = f"{question} (read as: {read})"
     for mark in (AGAIN, INSTEAD):
         answer = answer.rpartition(mark)[2]
     answer, _, tail = answer.partition(SOURCES)

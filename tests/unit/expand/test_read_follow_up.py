@@ -58,10 +58,11 @@ def test_the_model_is_shown_what_was_said() -> None:
         assert line in prompt.user.splitlines()
 
 
-def test_a_message_that_leans_on_nothing_is_asked_as_it_was_written() -> None:
-    row = told_as(kind="new", question="", papers=["E1"])
-    assert row["text"] == "Why is that?"
+def test_a_message_that_leans_on_nothing_is_asked_without_its_thanks() -> None:
+    row = told_as(kind="new", question="Do casts help?", papers=["E1"])
+    assert row["text"] == "Do casts help?"
     assert row["conversation"] == empty_value(CONVERSATION)
+    assert told_as(kind="new", question="Do 40 casts help?")["text"] == "Why is that?", "as written"
 
 
 def test_what_rules_made_of_it_stands_where_a_model_fails_or_makes_up_a_number() -> None:

@@ -99,7 +99,7 @@ def test_what_was_said_is_read_from_the_replies_of_this_server() -> None:
     assert said["asked"] == "Why?"
     assert said["turns"] == [
         {
-            "question": "Do braces help in adults?",
+            "question": "And in adults? (read as: Do braces help in adults?)",
             "answer": "Yes. [E1][E1] Less so with tape. [E2]\n\nMissing: Children.",
         }
     ]
