@@ -112,7 +112,7 @@ def private_bytes() -> int:
 def built(root: Path, plan: Plan, documents: int) -> dict[str, Any]:
     """Build, or update, and return the costs by stage."""
     meter = Meter(root)
-    job = BuildJob(Store(root), plan, TimedRunner(threads=1, clock=meter))
+    job = BuildJob(Store(root), plan, TimedRunner(clock=meter))
     with timed(meter, Names()), meter.of("all"):
         job.run(records(0, documents), Place(threads=1))
     whole = meter.costs["all"]
