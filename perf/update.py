@@ -190,7 +190,7 @@ def run(root: Path, records: Sequence[RawRecord], names: Names) -> dict[str, Any
     clock, plan = Clock(), plan_of(root)
     names.seconds.clear()
     with clock.of("all"), timed(clock, names):
-        job = BuildJob(Store(root), plan, TimedRunner(threads=1, clock=clock))
+        job = BuildJob(Store(root), plan, TimedRunner(clock=clock))
         figures = job.run(records, Place(threads=1))["figures"]
     whole = clock.seconds.pop("all") - sum(names.seconds.values())
     stages = {name: value - names.seconds[name] for name, value in clock.seconds.items()}
