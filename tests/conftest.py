@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import shutil
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ hypothesis.settings.register_profile("srrag", deadline=None)  # a busy machine i
 hypothesis.settings.load_profile("srrag")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+# Ray prints what it says of a job to stdout, and what it said twice seconds later: in another test.
+os.environ["RAY_DEDUP_LOGS"] = "0"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.
 os.environ.setdefault("RAY_worker_niceness", "0")
 # Else each Ray begins with a worker for every logical CPU, which tests have more of than cores.
@@ -232,9 +236,12 @@ def linked(source: Path, target: Path, *left_out: str) -> Path:
     """Copy a root by hard links, for tests that write new files and replace old ones.
 
     All that writes below a root does so beside and renames, so the source stays as it is; a file
-    that a test appends to or overwrites in place has to be copied first.
+    that a test appends to or overwrites in place has to be copied first. The lock is left out: a
+    link to it would let a test of another process hold this root.
     """
-    ignored = shutil.ignore_patterns(*left_out) if left_out else None
+    from srrag.storage.writer_lock import FILE
+
+    ignored = shutil.ignore_patterns(FILE, *left_out)
     shutil.copytree(source, target, ignore=ignored, copy_function=os.link)
     return target
 
@@ -281,6 +288,13 @@ def run_build(config: dict[str, Any]) -> dict[str, Any]:
     import jobs.build
 
     return jobs.build.run({**config, "command": "test"})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_a_run_goes_on() -> Iterator[None]:
+    """Fail a test that leaves an execution of Ray Data behind: later tests would pay for it."""
+    yield
+    assert not [each for each in threading.enumerate() if each.name == "ray-data"]
 
 
 @pytest.fixture(scope="module")

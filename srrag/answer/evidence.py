@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict
+from pydantic import Field
 
 from srrag.core.schema import EVIDENCE, empty_value
 from srrag.core.standing import STUDIES, mark
@@ -14,11 +14,19 @@ from srrag.core.units import Units
 
 Row = dict[str, Any]
 Record = TypeVar("Record")
-DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 _ITEM = {field.name: empty_value(field.type) for field in EVIDENCE.value_type} | {
     "kind": "window", "char_start": -1, "char_end": -1,
 }  # fmt: skip
 """What evidence of an older version lacks."""
+
+
+def told(description: str) -> Any:
+    """What a field is, for the schema of the API.
+
+    Pydantic reads docstrings too, but parses a file's source once a class and schema: .3 CPU s of a
+    server's start, and Python 3.11 fails at it while another thread parses (gh-106905).
+    """
+    return Field(description=description)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,35 +53,28 @@ class TextbookFigure:
 class Evidence:
     """A window of a document, or what was made of one, by the number that citations use."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = DESCRIBED
-
     number: int
-    kind: str = "window"
-    """window, document, bullet, summary or finding"""
+    kind: Annotated[str, told("window, document, bullet, summary or finding")] = "window"
     evidence_id: str = ""
     unit_id: str = ""
     doc_id: str = ""
     title: str = ""
     section: str = ""
-    char_start: int = -1
-    """where the text begins in its document, -1 if reworded"""
+    char_start: Annotated[int, told("where the text begins in its document, -1 if reworded")] = -1
     char_end: int = -1
     text: str = ""
     year: int = 0
-    grade: str = ""
-    """A (best) to E, "" for none"""
-    study: str = ""
-    """the kind of study that the grade stands for"""
-    grade_source: str = ""
-    """what the grade was read from"""
+    grade: Annotated[str, told('A (best) to E, "" for none')] = ""
+    study: Annotated[str, told("the kind of study that the grade stands for")] = ""
+    grade_source: Annotated[str, told("what the grade was read from")] = ""
     source: str = ""
     source_id: str = ""
     pmid: str = ""
     score: float = 0.0
-    standing: str = ""
-    """in the literature: ok, retracted, concern, …; "" if the build did not look"""
-    standing_link: str = ""
-    """the paper that says so, as pmid:… or doi:…"""
+    standing: Annotated[
+        str, told('in the literature: ok, retracted, concern, …; "" if the build did not look')
+    ] = ""
+    standing_link: Annotated[str, told("the paper that says so, as pmid:… or doi:…")] = ""
     quotes: tuple[EvidenceQuote, ...] = ()
     figures: tuple[TextbookFigure, ...] = ()
 
@@ -81,8 +82,6 @@ class Evidence:
 @dataclass(frozen=True, kw_only=True)
 class Paper:
     """A paper with the numbers of the evidence that is from it."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = DESCRIBED
 
     numbers: tuple[int, ...]
     cited: bool
@@ -92,8 +91,10 @@ class Paper:
     pmid: str
     grade: str
     study: str
-    status: str
-    """what a reader must know of its publication, as "retracted (PMID 1)"; "" for nothing"""
+    status: Annotated[
+        str,
+        told('what a reader must know of its publication, as "retracted (PMID 1)"; "" for nothing'),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

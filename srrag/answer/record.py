@@ -10,19 +10,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from srrag.answer.clinical import ClinicalReading
 from srrag.answer.evidence import (
-    DESCRIBED,
     Evidence,
     LeftOutPaper,
     Paper,
     evidence_of,
     made,
     papers_of,
+    told,
 )
 from srrag.core.standing import standing_note
 from srrag.core.units import Units
@@ -123,52 +123,54 @@ class StepTime:
 class AnswerRecord:
     """An answer with all that it rests on; None and empty where a pipeline has nothing to say."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = DESCRIBED
-
     question: str
-    answer: str = ""
-    """the whole text, with citation numbers in brackets"""
-    state: State = "not"
-    """whether the evidence answers the question"""
-    verdict: Verdict = ""
-    """the answer to a question of yes or no; "" for others, and where nobody read one"""
-    choice: int | None = None
-    """index of the option chosen, if the question has options"""
+    answer: Annotated[str, told("the whole text, with citation numbers in brackets")] = ""
+    state: Annotated[State, told("whether the evidence answers the question")] = "not"
+    verdict: Annotated[
+        Verdict,
+        told('the answer to a question of yes or no; "" for others, and where nobody read one'),
+    ] = ""
+    choice: Annotated[
+        int | None, told("index of the option chosen, if the question has options")
+    ] = None
     option: str | None = None
     sentences: tuple[AnswerSentence, ...] = ()
     findings: tuple[AnswerFinding, ...] = ()
-    missing: str = ""
-    """what the evidence does not hold"""
+    missing: Annotated[str, told("what the evidence does not hold")] = ""
     evidence: tuple[Evidence, ...] = ()
     papers: tuple[Paper, ...] = ()
     left_out: tuple[LeftOutPaper, ...] = ()
     notes: tuple[AnswerNote, ...] = ()
-    support: AnswerSupport | None = None
-    """None if no step checked it"""
+    support: Annotated[AnswerSupport | None, told("None if no step checked it")] = None
     degraded: tuple[FailedStep, ...] = ()
-    error: str = ""
-    """why the question has no answer at all"""
-    model: str = ""
-    """who wrote it: a model, or rules"""
-    usage: dict[str, Any] | None = field(default=None, compare=False)
-    """calls and tokens of the batch of `batch_rows` questions"""
+    error: Annotated[str, told("why the question has no answer at all")] = ""
+    model: Annotated[str, told("who wrote it: a model, or rules")] = ""
+    usage: Annotated[
+        dict[str, Any] | None, told("calls and tokens of the batch of `batch_rows` questions")
+    ] = field(default=None, compare=False)
     batch_rows: int = field(default=1, compare=False)
     trace: tuple[StepTime, ...] = field(default=(), compare=False)
-    why: tuple[dict[str, Any], ...] | None = None
-    """who found each piece of evidence, and where (where a trace is asked for)"""
-    expansion: dict[str, Any] | None = None
-    """what was made of the question before searching (where a trace is asked for)"""
-    clinical: ClinicalReading | None = None
-    """what a clinician reads first (`options.clinical` of the HTTP API)"""
-    off: tuple[str, ...] = ()
-    """steps that do nothing without a model"""
-    rewritten_from: str | None = None
-    """the follow-up as it was asked, where `question` was made of it"""
-    id: str = field(default="", compare=False)
-    """of the request, or of the question"""
+    why: Annotated[
+        tuple[dict[str, Any], ...] | None,
+        told("who found each piece of evidence, and where (where a trace is asked for)"),
+    ] = None
+    expansion: Annotated[
+        dict[str, Any] | None,
+        told("what was made of the question before searching (where a trace is asked for)"),
+    ] = None
+    clinical: Annotated[
+        ClinicalReading | None,
+        told("what a clinician reads first (`options.clinical` of the HTTP API)"),
+    ] = None
+    off: Annotated[tuple[str, ...], told("steps that do nothing without a model")] = ()
+    rewritten_from: Annotated[
+        str | None, told("the follow-up as it was asked, where `question` was made of it")
+    ] = None
+    id: Annotated[str, told("of the request, or of the question")] = field(
+        default="", compare=False
+    )
     pipeline: str = field(default="", compare=False)
-    version: str = ""
-    """identity of the build that the answer rests on"""
+    version: Annotated[str, told("identity of the build that the answer rests on")] = ""
 
     @classmethod
     def of(

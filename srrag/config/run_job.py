@@ -50,6 +50,8 @@ def launch(
     _without_pandas()
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # A Ray starts where a job starts it: what goes on after its end must not start another.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if set(argv) & {"-h", "--help"}:
         print(describe(name))

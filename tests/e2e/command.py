@@ -58,8 +58,8 @@ def _told(
     """Check the exit code and, by its schema, the last line: no job may break the contract."""
     assert returned == code, stderr[-2000:]
     lines = stdout.strip().splitlines()
-    if code == 2:
-        assert not lines
+    assert code != 2 or not lines, stdout
+    assert not lines or lines[-1].startswith("{"), stdout
     summary: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     if summary:
         check_summary(job, summary)

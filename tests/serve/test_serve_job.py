@@ -109,7 +109,7 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
         with read_only(root), asking(url) as outcomes, ThreadPoolExecutor(1) as last_one:
             job = start(command, env=kept)
             assert job.stdout is not None and job.stderr is not None
-            said = []
+            said, held = [], None
             for line in job.stderr:
                 said.append(line)
                 if line.startswith("log:"):
@@ -121,6 +121,7 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
                     job.terminate()
                 if line.startswith("stopping"):
                     endpoint.hold_after = sys.maxsize
+            assert held is not None, said
             assert held.result() == "200"
             summary = json.loads(job.stdout.read().splitlines()[-1])
     assert job.wait() == 0, said

@@ -13,6 +13,7 @@ import signal
 import socket
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +21,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import ray
 import ray.data
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.execution.streaming_executor import StreamingExecutor
 from ray.util.annotations import RayDeprecationWarning
 
 from srrag.core.stage import Plan, Stage
@@ -43,6 +46,24 @@ from srrag.storage.store import Store
 _GRACE_S = 10.0
 
 
+_RUN = "srrag_run"
+"""Which run a dataset is of, among the settings of its context."""
+
+
+class Ending(ExecutionCallback):
+    """Ends the execution of a run that nobody waits for any more.
+
+    Ray Data has no call for it: an execution and its actors go on until the dataset is garbage.
+    """
+
+    asked: ClassVar[set[str]] = set()
+
+    def on_execution_step(self, executor: StreamingExecutor) -> None:
+        """Raise where the execution's run is asked to end; its consumer gets the error."""
+        if executor._data_context.get_config(_RUN) in self.asked:
+            raise RuntimeError("the run is over")
+
+
 class Consumer(threading.Thread):
     """Consumes a dataset to its end; `failure` is the exception that stopped it, if any."""
 
@@ -59,6 +80,14 @@ class Consumer(threading.Thread):
                 pass
         except BaseException as error:  # the driver's thread raises it
             self.failure = error
+
+    def end(self) -> None:
+        """End the execution if it still goes on, as after an interrupt; waits for its actors."""
+        if self.is_alive():
+            run = self._dataset.context.get_config(_RUN)
+            Ending.asked.add(run)
+            self.join(_GRACE_S)
+            Ending.asked.discard(run)
 
 
 MAX_RESTARTS = 40
@@ -213,11 +242,7 @@ class RayDataRunner:
             yield
         finally:
             if started:
-                # After an interrupt one still draws. An interpreter that exits then would abort.
-                drawing = [each for each in threading.enumerate() if isinstance(each, Consumer)]
                 ray.shutdown()
-                for each in drawing:
-                    each.join(_GRACE_S)
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap]:
         """Return a parallel map over Ray; the first call joins or starts Ray."""
@@ -236,6 +261,8 @@ class RayDataRunner:
         context.enable_progress_bars = False
         # Else the first worker to start takes the next parts too, and the others idle.
         context.max_tasks_in_flight_per_actor = 1
+        context.custom_execution_callback_classes = [Ending]
+        context.set_config(_RUN, uuid.uuid4().hex)
         dataset: ray.data.Dataset = ray.data.from_arrow(
             [pa.table({"part": [name]}) for name in names]
         )
@@ -266,12 +293,15 @@ class RayDataRunner:
     def _drain(self, consumer: Consumer, watch: Watch) -> None:
         consumer.start()
         pause_s = _POLL_S
-        while consumer.is_alive():
-            consumer.join(pause_s)
-            began = time.monotonic()
-            watch.look()
-            # Each look lists all finished parts, which takes long when there are 100,000 of them.
-            pause_s = max(_POLL_S, 20 * (time.monotonic() - began))
+        try:
+            while consumer.is_alive():
+                consumer.join(pause_s)
+                began = time.monotonic()
+                watch.look()
+                # Each look lists all finished parts, which takes long when there are 100,000.
+                pause_s = max(_POLL_S, 20 * (time.monotonic() - began))
+        finally:
+            consumer.end()
         if consumer.failure is not None:
             raise _cause(consumer.failure)
         watch.look()

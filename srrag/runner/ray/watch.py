@@ -116,7 +116,7 @@ def watch_head(own: bool) -> None:
 def _watch(address: str, own: bool) -> None:
     answered = time.monotonic()
     host, _, port = address.rpartition(":")
-    while ray.is_initialized():
+    while ray.is_initialized() and ray.get_runtime_context().gcs_address == address:
         if listens(host, int(port)):
             answered = time.monotonic()
         elif time.monotonic() - answered > (_OWN_GONE_S if own else _GONE_S):

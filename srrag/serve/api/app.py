@@ -53,15 +53,7 @@ _CODES = {400: "invalid", 404: "not_found", 405: "method"}
 
 def create_app(host: PipelineService) -> Gateway:
     """Build the API of a service; the app's lifespan starts and stops the service."""
-    try:
-        return _created(host)
-    except SystemError:
-        # Python 3.11 counts the depth of a parse for all threads together (gh-106905), and Pydantic
-        # parses docstrings. A finalizer that runs meanwhile lets another thread parse: this fails.
-        return _created(host)
 
-
-def _created(host: PipelineService) -> Gateway:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with host.running():

@@ -19,9 +19,7 @@ import srrag
 from srrag.core.pipeline import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
-from srrag.serve.api import app, browse
-from srrag.serve.api.gateway import Gateway
-from srrag.serve.service import PipelineService
+from srrag.serve.api import browse
 from srrag.storage.store import Store
 from tests.findings_root import PREVENTS, with_findings
 from tests.unit.serve.serving import CAST, events, served, settings
@@ -39,24 +37,6 @@ def client(sample_root: Path) -> Iterator[TestClient]:
 
 def code(response: Any) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
-
-
-def test_a_server_is_built_once_more_where_another_threads_parse_failed_this_one(
-    sample_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults, created = [SystemError("AST constructor recursion depth mismatch")] * 2, app._created
-
-    def disturbed(host: PipelineService) -> Gateway:
-        if faults:
-            raise faults.pop()
-        return created(host)
-
-    monkeypatch.setattr(app, "_created", disturbed)
-    host = PipelineService(settings(sample_root))
-    with pytest.raises(SystemError, match="recursion depth"):
-        app.create_app(host)
-    faults.append(SystemError("once"))
-    assert app.create_app(host).__class__ is Gateway
 
 
 def test_an_answer_is_that_of_the_pipeline_with_its_evidence(
