@@ -44,12 +44,6 @@ SEED = 1
 RAY, NODES = "ray", "nodes"
 """The groups of what shares a Ray, and of what starts its own: a process each runs them."""
 
-RAY_CEILING = (
-    300,
-    "each worker of a Ray imports torch and Ray, for many seconds on a busy machine",
-)
-"""What `long` says of tests that start a Ray, where they say nothing else."""
-
 WEIGHTS = {"ray": 0, "serve": 0, "vllm": 0, "e2e": 1, "contract": 2, "golden": 2}
 """Folders by what their tests cost; all others come last."""
 
@@ -149,9 +143,9 @@ def _set_ceiling(item: pytest.Item) -> None:
     """Turn `long` into pytest-timeout's mark, which no test sets itself."""
     if item.get_closest_marker("timeout") is not None:
         raise pytest.UsageError(f"{item.nodeid}: write long(seconds, reason), not timeout(seconds)")
-    if (long := item.get_closest_marker("long")) is None and not starts_ray(item):
+    if (long := item.get_closest_marker("long")) is None:
         return
-    seconds, reason = long.args if long is not None else RAY_CEILING
+    seconds, reason = long.args
     if not reason:
         raise pytest.UsageError(f"{item.nodeid}: long({seconds}) without a reason")
     item.add_marker(pytest.mark.timeout(seconds))

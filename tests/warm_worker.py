@@ -43,6 +43,9 @@ FOLDER = "SRRAG_WARM_WORKERS"
 ROOT = str(Path(__file__).parents[1])
 """To import from, in place of this script's folder, which has a ray/ too."""
 
+UNREAD = {"include_log_monitor": False, "no_monitor": True}
+"""Of each Ray, what passes on what workers print, and what asks a cloud for nodes."""
+
 JOB = "RAY_JOB_ID"
 READ_ON_IMPORT = ("RAY_", "PYTHON", "OMP_", "HF_")
 OF_ONE_RUN = {
@@ -84,15 +87,19 @@ def clean() -> None:
 
 
 def install() -> None:
-    """Let each Ray that this process starts have such workers."""
+    """Let each Ray that this process starts have such workers, and none of its processes that no
+    test looks at, which would take four seconds of a core: two monitors and the dashboard.
+    """
+    from ray._private.node import Node
     from ray._private.parameter import RayParams
 
     init = RayParams.__init__
 
     def with_script(self: RayParams, *given: Any, **named: Any) -> None:
-        init(self, *given, **{"worker_path": __file__, **named})
+        init(self, *given, **{"worker_path": __file__, **UNREAD, **named})
 
     RayParams.__init__ = with_script  # type: ignore[method-assign]
+    Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 def titled(name: str, pid: int | None = None) -> list[psutil.Process]:

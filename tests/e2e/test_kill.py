@@ -154,7 +154,6 @@ def killed_and_resumed(undisturbed: Undisturbed, tmp_path: Path, kills: int, see
     assert summary_of(root)["usage"]["extracts"]["cached"] > 0
 
 
-@pytest.mark.long(150, "four starts of the command, two of them killed")
 def test_a_run_killed_twice_equals_an_undisturbed_one(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -162,7 +161,6 @@ def test_a_run_killed_twice_equals_an_undisturbed_one(
 
 
 @pytest.mark.rounds
-@pytest.mark.long(300, "four kills at moments drawn anew, each a start of the command")
 @pytest.mark.parametrize("round_", range(3))
 def test_a_run_killed_at_any_moments_equals_an_undisturbed_one(
     undisturbed: Undisturbed, tmp_path: Path, round_: int
@@ -171,7 +169,6 @@ def test_a_run_killed_at_any_moments_equals_an_undisturbed_one(
 
 
 @pytest.mark.ray
-@pytest.mark.long(300, "two Rays of processes of their own, one after the other")
 def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -225,7 +222,6 @@ def _title(process: psutil.Process) -> str:
         return ""
 
 
-@pytest.mark.long(150, "five starts of the command, each but one interrupted")
 def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

@@ -55,7 +55,6 @@ def few(folder: Path) -> list[str]:
     return [f"bench.path={path}", *quick]
 
 
-@pytest.mark.long(300, "builds the sample with two more models, fits, asks")
 def test_the_published_chain_runs_by_one_word(
     models: dict[str, Path], sample_root: Path, tmp_path: Path
 ) -> None:
@@ -79,7 +78,6 @@ def test_a_root_without_the_colbert_says_so(models: dict[str, Path], fitted_root
     assert "colbert_tokens" in error or "betr.json" in error
 
 
-@pytest.mark.long(300, "fits and asks, with a cross-encoder for each window found")
 def test_the_chain_runs_on_a_plain_root_with_a_trained_filter(
     sample_root: Path, tmp_path: Path
 ) -> None:

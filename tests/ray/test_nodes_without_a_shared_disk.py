@@ -24,7 +24,6 @@ from tests.ray.nodes import node
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.e2e,
-    pytest.mark.long(300, "three nodes, and commands as processes that join them"),
 ]
 DOCUMENTS, SEGMENT_ROWS = 60, 20
 """Three parts."""

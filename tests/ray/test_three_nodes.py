@@ -53,7 +53,6 @@ from tests.unit.serve.serving import served as served_here
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.long(240, "workers on three nodes import the models; lost nodes come back"),
 ]
 CONCURRENCY = 16
 CPUS = 1

@@ -27,7 +27,6 @@ from tests.warm_worker import titled
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.long(240, "ten replicas load models, and those that are killed have successors"),
 ]
 SAMPLE = "pkg://srrag/sample/questions.jsonl"
 LOAD_S = 3.0

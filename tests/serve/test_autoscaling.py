@@ -19,7 +19,6 @@ from tests.unit.serve.serving import CAST, free_port, paced, settings
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.long(120, "replicas load models, and go after they have had nothing to do"),
 ]
 QUICK = Cluster(
     cpus=0.1, min_replicas=0, max_replicas=2, target_requests=2.0, upscale_delay_s=0.5,

@@ -16,9 +16,6 @@ from tests.warm_worker import titled
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.long(
-        150, "a server of two replicas, which hear of each other by their health checks"
-    ),
 ]
 KEY = {"authorization": "Bearer secret"}
 A_MINUTE, BURST = 120, 12

@@ -13,7 +13,7 @@ from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import CAST, events, free_port, settings
 from tests.warm_worker import titled
 
-pytestmark = [pytest.mark.ray, pytest.mark.long(600, "a real engine is started")]
+pytestmark = pytest.mark.ray
 
 
 def title(process: psutil.Process) -> str:
