@@ -24,6 +24,7 @@ hypothesis.settings.load_profile("srrag")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # Ray prints what it says of a job to stdout, and what it said twice seconds later: in another test.
 os.environ["RAY_DEDUP_LOGS"] = "0"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.

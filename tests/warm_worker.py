@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,9 @@ ROOT = str(Path(__file__).parents[1])
 
 UNREAD = {"include_log_monitor": False, "no_monitor": True}
 """Of each Ray, what passes on what workers print, and what asks a cloud for nodes."""
+
+START_S = 300
+"""For a node to start on a busy machine, which Ray gives 30 seconds."""
 
 JOB = "RAY_JOB_ID"
 READ_ON_IMPORT = ("RAY_", "PYTHON", "OMP_", "HF_")
@@ -90,6 +94,7 @@ def install() -> None:
     """Let each Ray that this process starts have such workers, and none of its processes that no
     test looks at, which would take four seconds of a core: two monitors and the dashboard.
     """
+    from ray._private import services
     from ray._private.node import Node
     from ray._private.parameter import RayParams
 
@@ -100,6 +105,19 @@ def install() -> None:
 
     RayParams.__init__ = with_script  # type: ignore[method-assign]
     Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
+    look = services.get_node
+
+    def patient(*given: Any) -> Any:
+        until = time.monotonic() + START_S
+        while True:
+            try:
+                return look(*given)
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    services.get_node = patient
 
 
 def titled(name: str, pid: int | None = None) -> list[psutil.Process]:

@@ -52,6 +52,7 @@ def launch(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # A Ray starts where a job starts it: what goes on after its end must not start another.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports its use to its makers
     warnings.filterwarnings("ignore", category=FutureWarning)
     if set(argv) & {"-h", "--help"}:
         print(describe(name))

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+BROWSERS = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"
+"""The first without windows, which others open and draw for each page."""
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 class Tab:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -42,16 +43,18 @@ def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) 
     With `faults` errors may be logged: a browser does so for every answer from 400 on.
     """
     width, height = VIEWS[view]
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="light", reduced_motion="reduce"
-    )
-    page = context.new_page()
-    page.set_default_timeout(30_000)
+    page = _empty(browser)
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(media="screen", color_scheme="light", reduced_motion="reduce")
     logged: list[str] = []
     asked: list[str] = []
-    page.on("console", lambda note: logged.append(note.text) if note.type == "error" else None)
-    page.on("pageerror", lambda error: logged.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    heard: dict[str, Callable[[Any], None]] = {
+        "console": lambda note: logged.append(note.text) if note.type == "error" else None,
+        "pageerror": lambda error: logged.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
+    for event, hear in heard.items():
+        page.on(event, hear)  # type: ignore[call-overload]
     try:
         page.goto(url)
         settled(page)
@@ -60,8 +63,27 @@ def visit(browser: Browser, url: str, view: str = "desk", faults: bool = False) 
         assert [each for each in asked if not each.startswith((f"{origin}/", "data:"))] == []
         assert faults or logged == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing runs off"
-    finally:
-        context.close()
+        page.unroute_all()
+        page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.goto("about:blank")
+    except BaseException:
+        page.context.close()
+        raise
+    for event, hear in heard.items():
+        page.remove_listener(event, hear)
+
+
+def _empty(browser: Browser) -> Page:
+    """The page that the last visit left, or a new one, which takes a second of a core."""
+    for context in browser.contexts:
+        for page in context.pages:
+            if page.url == "about:blank":
+                context.clear_cookies()
+                context.clear_permissions()
+                return page
+    page = browser.new_context().new_page()
+    page.set_default_timeout(30_000)
+    return page
 
 
 def settled(page: Page) -> None:
