@@ -29,6 +29,7 @@ pytestmark = pytest.mark.ray
 
 ENOUGH = 20
 """Answers one after the other without a fault."""
+CLIENTS = 2
 PATIENCE_S = 100.0
 
 
@@ -43,7 +44,7 @@ def ask(url: str, question: str) -> str:
 
 @contextmanager
 def asking(url: str) -> Iterator[list[str]]:
-    """Two clients that ask without end; what became of each request."""
+    """Clients that ask without end; what became of each request."""
     outcomes: list[str] = []
     ended = threading.Event()
 
@@ -52,7 +53,7 @@ def asking(url: str) -> Iterator[list[str]]:
             outcomes.append(ask(url, CAST))
             time.sleep(0.05)  # as people ask: the server starts and ends on these cores too
 
-    threads = [threading.Thread(target=client) for _ in range(2)]
+    threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
     for each in threads:
         each.start()
     try:
@@ -136,7 +137,10 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
     first, last = outcomes.index("200"), len(outcomes) - outcomes[::-1].index("200")
     assert set(outcomes[first:last]) <= {"200", "503"}, "what was taken is answered"
     assert set(outcomes[first : first + ENOUGH]) == {"200"}, "nobody says that it starts any more"
-    assert set(outcomes[last:]) <= {"503", "ConnectError"}, "told, or refused, but not reset"
+    # Whom the kernel has let in when the port closes it resets: one request of each client.
+    after = outcomes[last:]
+    assert set(after) <= {"503", "ConnectError", "ReadError"}, "told, or refused"
+    assert after.count("ReadError") <= CLIENTS
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("status") == 200 for line in lines) > outcomes.count("200")
     assert "ankle" not in log.read_text()
