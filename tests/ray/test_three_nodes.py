@@ -51,9 +51,7 @@ from tests.ray.nodes import (
 from tests.unit.serve.serving import CAST, free_port, settings
 from tests.unit.serve.serving import served as served_here
 
-pytestmark = [
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.ray
 CONCURRENCY = 16
 CPUS = 1
 """Of a node."""

@@ -17,9 +17,7 @@ from srrag.serve.ray.deployments import Cluster, served
 from srrag.serve.settings import Deployment
 from tests.unit.serve.serving import CAST, free_port, paced, settings
 
-pytestmark = [
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.ray
 QUICK = Cluster(
     cpus=0.1, min_replicas=0, max_replicas=2, target_requests=2.0, upscale_delay_s=0.5,
     downscale_delay_s=3.0, look_back_s=2.0, report_s=0.5,

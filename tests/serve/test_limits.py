@@ -14,9 +14,7 @@ from srrag.serve.ray.deployments import Cluster, served
 from tests.unit.serve.serving import free_port, settings
 from tests.warm_worker import titled
 
-pytestmark = [
-    pytest.mark.ray,
-]
+pytestmark = pytest.mark.ray
 KEY = {"authorization": "Bearer secret"}
 A_MINUTE, BURST = 120, 12
 SETTLED_S = 7.0
