@@ -60,3 +60,17 @@ def test_a_killed_training_goes_on_and_a_finished_one_is_not_done_again(tmp_path
         raise AssertionError("it was finished")
 
     assert train_on_ray(never, config, workers=1, folder=tmp_path, name="counts") == found
+
+
+def interrupt(config: dict[str, Any], group: Any) -> dict[str, Any]:
+    """Press Ctrl-C for the process that waits for this training."""
+    os.kill(config["driver"], signal.SIGINT)
+    time.sleep(PATIENCE_S)
+    return {}
+
+
+def test_an_interrupted_training_is_an_interrupt_of_its_command(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with by_value(sys.modules[__name__]), pytest.raises(KeyboardInterrupt):
+        train_on_ray(interrupt, {"driver": os.getpid()}, workers=1, folder=tmp_path, name="cut")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -61,6 +61,16 @@ class RayGroup:
             ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 
+class Trainer(TorchTrainer):
+    """Leaves Ctrl-C to the command.
+
+    Ray's handler ends the process without a word (SystemExit), and stays after the training.
+    """
+
+    def _register_sigint_handler(self, controller: Any) -> None:
+        pass
+
+
 def train_on_ray(
     work: Work,
     config: dict[str, Any],
@@ -80,7 +90,7 @@ def train_on_ray(
     if done.exists():
         earlier: dict[str, Any] = read_json(done)
         return earlier
-    trainer = TorchTrainer(
+    trainer = Trainer(
         _loop,
         train_loop_config={"work": work, "config": config},
         # The sums are in main memory even on GPU workers; sharded weights are not.
