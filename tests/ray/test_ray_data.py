@@ -88,3 +88,6 @@ def test_a_run_that_stands_still_ends_with_who_waits(tmp_path: Path) -> None:
     parts = number_parts(store, [1, 1])
     with pytest.raises(StalledError, match="s1 has 2 parts to do"):
         RayDataRunner(stall_s=8).run(plan(Double(pause_s=40)), store, parts, Place())
+    whole = ray.data.range(3).map_batches(lambda batch: batch).take_all()
+    assert len(whole) == 3, "a dataset of somebody else in this process goes on"
+    assert ray.data.DataContext.get_current().custom_execution_callback_classes == []

@@ -80,12 +80,12 @@ def test_tokens_stream_from_the_deployment_of_an_engine(url: str) -> None:
 
 
 def test_what_is_too_much_is_refused_at_once_and_nothing_is_lost(url: str) -> None:
-    refused = False
-    while not refused:  # the clients share cores with the server: on a busy machine they are slow
+    for _ in range(10):  # the clients share cores with the server: on a busy machine they are slow
         seen = asyncio.run(load(url, clients=144, seconds=LOAD_S))
         assert set(seen.outcomes) <= {"answered", "streamed", "refused", "late"}, seen.reasons
         assert not seen.reasons, "and each refusal says when to come back"
-        refused = "refused" in seen.outcomes
+        if "refused" in seen.outcomes:
+            break
     took = {name: sorted(s for _, s in found) for name, found in seen.outcomes.items()}
     assert took["refused"][0] < statistics.median(took["answered"]), "a refusal waits for no answer"
 

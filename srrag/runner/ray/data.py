@@ -82,12 +82,10 @@ class Consumer(threading.Thread):
             self.failure = error
 
     def end(self) -> None:
-        """End the execution if it still goes on, as after an interrupt; waits for its actors."""
+        """End the execution if it still goes on, as after an interrupt; waits for it a while."""
         if self.is_alive():
-            run = self._dataset.context.get_config(_RUN)
-            Ending.asked.add(run)
+            Ending.asked.add(self._dataset.context.get_config(_RUN))
             self.join(_GRACE_S)
-            Ending.asked.discard(run)
 
 
 MAX_RESTARTS = 40
@@ -242,7 +240,11 @@ class RayDataRunner:
             yield
         finally:
             if started:
+                # One that ends slowly still draws. An interpreter that exits then would abort.
+                drawing = [each for each in threading.enumerate() if isinstance(each, Consumer)]
                 ray.shutdown()
+                for each in drawing:
+                    each.join(_GRACE_S)
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap]:
         """Return a parallel map over Ray; the first call joins or starts Ray."""
@@ -257,15 +259,18 @@ class RayDataRunner:
     def _dataset(
         self, plan: Plan, store: Store, stages: Sequence[Stage], names: Sequence[str], at: Place
     ) -> ray.data.Dataset:
-        context = ray.data.DataContext.get_current()
+        context = ray.data.DataContext.get_current().copy()  # other datasets keep their settings
         context.enable_progress_bars = False
         # Else the first worker to start takes the next parts too, and the others idle.
         context.max_tasks_in_flight_per_actor = 1
-        context.custom_execution_callback_classes = [Ending]
+        context.custom_execution_callback_classes = [
+            *context.custom_execution_callback_classes, Ending,
+        ]  # fmt: skip
         context.set_config(_RUN, uuid.uuid4().hex)
-        dataset: ray.data.Dataset = ray.data.from_arrow(
-            [pa.table({"part": [name]}) for name in names]
-        )
+        with ray.data.DataContext.current(context):
+            dataset: ray.data.Dataset = ray.data.from_arrow(
+                [pa.table({"part": [name]}) for name in names]
+            )
         for pool in pools(stages):
             resources = pool[0].resources
             work = [
