@@ -65,12 +65,17 @@ class Ending(ExecutionCallback):
 
 
 class Consumer(threading.Thread):
-    """Consumes a dataset to its end; `failure` is the exception that stopped it, if any."""
+    """Consumes a dataset to its end; `failure` is the exception that stopped it, if any.
+
+    `over` is set at its end. An interrupt of `join` would tell that a thread has ended which has
+    not (Python 3.11).
+    """
 
     def __init__(self, dataset: ray.data.Dataset) -> None:
         """Keep the dataset; `start` begins to consume it."""
         super().__init__(name="ray-data", daemon=True)
         self.failure: BaseException | None = None
+        self.over = threading.Event()
         self._dataset = dataset
 
     def run(self) -> None:
@@ -80,12 +85,18 @@ class Consumer(threading.Thread):
                 pass
         except BaseException as error:  # the driver's thread raises it
             self.failure = error
+        finally:
+            self.over.set()
 
     def end(self) -> None:
         """End the execution if it still goes on, as after an interrupt; waits for it a while."""
-        if self.is_alive():
+        if not self.over.is_set():
+            said = logging.getLogger("ray.data")
+            level = said.level
+            said.setLevel(logging.CRITICAL)  # the end that was asked for is no fault to report
             Ending.asked.add(self._dataset.context.get_config(_RUN))
-            self.join(_GRACE_S)
+            self.over.wait(_GRACE_S)
+            said.setLevel(level)
 
 
 MAX_RESTARTS = 40
@@ -244,7 +255,7 @@ class RayDataRunner:
                 drawing = [each for each in threading.enumerate() if isinstance(each, Consumer)]
                 ray.shutdown()
                 for each in drawing:
-                    each.join(_GRACE_S)
+                    each.over.wait(_GRACE_S)
 
     def spread(self, gpus: float = 0.0) -> AbstractContextManager[ParallelMap]:
         """Return a parallel map over Ray; the first call joins or starts Ray."""
@@ -299,8 +310,7 @@ class RayDataRunner:
         consumer.start()
         pause_s = _POLL_S
         try:
-            while consumer.is_alive():
-                consumer.join(pause_s)
+            while not consumer.over.wait(pause_s):
                 began = time.monotonic()
                 watch.look()
                 # Each look lists all finished parts, which takes long when there are 100,000.
