@@ -29,6 +29,8 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_DEDUP_LOGS"] = "0"
 # Ray starts its workers at niceness 15: on a busy machine its tests would wait for ever.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# A raylet ends itself when an agent takes longer than 15 s to say where it listens.
+os.environ.setdefault("RAY_agent_register_timeout_ms", "300000")
 # Else each Ray begins with a worker for every logical CPU, which tests have more of than cores.
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # Ray Train looks every two seconds whether a worker has reported, and each report waits for it.

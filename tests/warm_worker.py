@@ -1,4 +1,4 @@
-"""Workers of Ray for tests, forked from a process that has imported what they need.
+"""Workers and agents of Ray for tests, forked from processes that have imported what they need.
 
 A worker imports Ray, its libraries and torch before it does anything: up to three seconds of a
 core, for several workers a test. With `install`, Ray starts this script in place of its own: it
@@ -6,6 +6,10 @@ hands its arguments, environment and streams over to a process that has imported
 forks, and the fork goes on with Ray's script. The first worker that asks starts such a process,
 which lasts as long as the test run; there is one for each environment that Ray reads on import.
 Ray also reads its job there, so each such process has a fork for each job that imports Ray.
+
+Of a node's two agents, the one that sets up environments is forked too, once such a process is
+ready; that of the dashboard says no more than that it is absent. Ray's own would take two and a
+half seconds of a core a node, and Ray waits for both.
 
 Jobs that tests start as processes of their own have Ray's own workers.
 """
@@ -29,7 +33,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +54,9 @@ UNREAD = {"include_log_monitor": False, "no_monitor": True}
 START_S = 300
 """For a node to start on a busy machine, which Ray gives 30 seconds."""
 
+WORKER = "_private/workers/default_worker.py"
+"""Ray's script of a worker, in its package."""
+
 JOB = "RAY_JOB_ID"
 READ_ON_IMPORT = ("RAY_", "PYTHON", "OMP_", "HF_")
 OF_ONE_RUN = {
@@ -68,6 +75,10 @@ IMPORTED_FOR_A_JOB = (
     "ray.data._internal.planner.plan_udf_map_op", "ray.serve", "ray.train.torch",
     "srrag.runner.ray.data", "srrag.serve.ray.deployments",
 )  # fmt: skip
+IMPORTED_FOR_AN_AGENT = ("aiohttp.web", "ray._private.runtime_env.agent.runtime_env_agent")
+ABSENT = ("metrics_agent", "metrics_export", "dashboard_agent_listen")
+"""The ports of which a dashboard's agent tells its raylet."""
+
 THREADS = {"jemalloc_bg_thd"}
 """Beside the main one; they outlive a fork, as Arrow's allocator starts them again."""
 
@@ -105,6 +116,7 @@ def install() -> None:
 
     RayParams.__init__ = with_script  # type: ignore[method-assign]
     Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
+    _replace_agents(services)
     look = services.get_node
 
     def patient(*given: Any) -> Any:
@@ -118,6 +130,17 @@ def install() -> None:
                 time.sleep(0.1)
 
     services.get_node = patient
+
+
+def _replace_agents(services: Any) -> None:
+    modes = {"dashboard_agent": "--absent", "runtime_env_agent": "--agent"}
+    build = services._build_python_executable_command_memory_profileable
+
+    def built(component: str, *given: Any, **named: Any) -> list[str]:
+        command: list[str] = build(component, *given, **named)
+        return [*command, __file__, modes[component]] if component in modes else command
+
+    services._build_python_executable_command_memory_profileable = built
 
 
 def titled(name: str, pid: int | None = None) -> list[psutil.Process]:
@@ -144,52 +167,97 @@ def titled(name: str, pid: int | None = None) -> list[psutil.Process]:
 # ---- in the place of a worker ----
 
 
-def hand_over(arguments: Sequence[str]) -> None:
+def worker(arguments: Sequence[str]) -> None:
     """Have a worker forked, by a process that is started if there is none yet."""
+    path, read = _forking()
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(str(path))
+                server.listen(64)
+                _start(path, read, ["--fork", str(server.fileno())], [server.fileno()])
+    if not _hand_over(path, WORKER, arguments, os.getppid()):
+        be_ray(WORKER, arguments)  # the other has ended, and its log says why
+
+
+def _forking() -> tuple[Path, dict[str, str]]:
+    """The socket of the process that forks for this environment, and what Ray reads of that."""
     read = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(READ_ON_IMPORT) and name not in OF_ONE_RUN
     }
     key = hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()[:16]
-    path = Path(os.environ[FOLDER], key)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            _start(path, read)
-    told = {
-        "arguments": arguments,
-        "environment": dict(os.environ),
-        "cwd": str(Path.cwd()),
-        "raylet": os.getppid(),
-    }
-    with socket.socket(socket.AF_UNIX) as client:
-        try:
-            client.connect(str(path))
-        except ConnectionRefusedError:  # it has ended, and its log says why
-            be_ray(arguments)
-            return
-        socket.send_fds(client, [b"-"], [0, 1, 2])
-        client.sendall(json.dumps(told).encode())
-        client.shutdown(socket.SHUT_WR)
-        client.recv(1)  # until it has been passed on
+    return Path(os.environ[FOLDER], key), read
 
 
-def _start(path: Path, read: dict[str, str]) -> None:
+def _start(
+    path: Path, read: dict[str, str], arguments: Sequence[str], passed: Sequence[int] = ()
+) -> None:
     """Start it, with the test run in place of a raylet, whose end Ray would look for in forks."""
-    with socket.socket(socket.AF_UNIX) as server, path.with_suffix(".log").open("w") as log:
+    with path.with_suffix(".log").open("w") as log:
         print(read, file=log, flush=True)
-        server.bind(str(path))
-        server.listen(64)
         subprocess.Popen(
-            [sys.executable, __file__, "--fork", str(server.fileno())],
-            pass_fds=[server.fileno()],
+            [sys.executable, __file__, *arguments],
+            pass_fds=passed,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env={**os.environ, "RAY_RAYLET_PID": Path(os.environ[FOLDER]).name},
             start_new_session=True,
         )
+
+
+def _hand_over(path: Path, script: str, arguments: Sequence[str], owner: int) -> bool:
+    """Have a fork run a script as long as its owner lives; False where nothing forks."""
+    told = {
+        "script": script,
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "cwd": str(Path.cwd()),
+        "owner": owner,
+    }
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        socket.send_fds(client, [b"-"], [0, 1, 2])
+        client.sendall(json.dumps(told).encode())
+        client.shutdown(socket.SHUT_WR)
+        client.recv(1)  # until it has been passed on
+    return True
+
+
+# ---- in the place of an agent ----
+
+
+def agent(script: str, arguments: Sequence[str]) -> None:
+    """Have an agent forked where a process for it is ready; else start one, and be Ray's."""
+    path, read = _forking()
+    if _hand_over(path, script, arguments, os.getpid()):
+        _wait_for_end(os.getppid())
+        return
+    with suppress(FileExistsError):
+        path.with_suffix(".begun").touch(exist_ok=False)
+        _start(path, read, ["--fork-agents", str(path)])
+    os.execv(sys.executable, [sys.executable, "-u", script, *arguments])
+
+
+def be_absent(arguments: Sequence[str]) -> None:
+    """Say that a dashboard's agent listens nowhere, and live as long as its node."""
+    told = dict(item.removeprefix("--").split("=", 1) for item in arguments if "=" in item)
+    for name in ABSENT:
+        path = Path(told["session-dir"], f"{name}_port_{told['node-id']}")
+        path.with_suffix(".part").write_text("-1")
+        path.with_suffix(".part").rename(path)
+    _wait_for_end(os.getppid())
+
+
+def _wait_for_end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        select.select([os.pidfd_open(pid)], [], [])
 
 
 # ---- in the process that forks ----
@@ -203,17 +271,9 @@ def serve(descriptor: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     folder = Path(os.environ[FOLDER])
     server = socket.socket(fileno=descriptor)
-    server.settimeout(1)
     jobs: dict[str, socket.socket] = {}
-    while folder.exists() and Path("/proc", folder.name).exists():
-        try:
-            client, _ = server.accept()
-        except TimeoutError:
-            continue
+    for client, streams, told in _asked(server):
         with client:
-            client.settimeout(None)
-            _, streams, _, _ = socket.recv_fds(client, 1, 3)
-            told = client.makefile("rb").read()
             job = json.loads(told)["environment"].get(JOB, "")
             if job not in jobs:
                 jobs[job], asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -229,25 +289,66 @@ def serve(descriptor: int) -> None:
             _close(streams)
 
 
+def _asked(server: socket.socket) -> Iterator[tuple[socket.socket, list[int], bytes]]:
+    """Who asks, their streams and what they tell, until the test run is over."""
+    folder = Path(os.environ[FOLDER])
+    server.settimeout(1)
+    while folder.exists() and Path("/proc", folder.name).exists():
+        try:
+            client, _ = server.accept()
+        except TimeoutError:
+            continue
+        client.settimeout(None)
+        _, streams, _, _ = socket.recv_fds(client, 1, 3)
+        yield client, streams, client.makefile("rb").read()
+
+
+def serve_agents(path: Path) -> None:
+    """Fork an agent for each who asks, until the test run is over."""
+    sys.path[0] = ROOT
+    import ray  # noqa: F401 - it has a module that finds aiohttp
+
+    for name in IMPORTED_FOR_AN_AGENT:
+        importlib.import_module(name)
+    _freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen(64)
+        for client, streams, told in _asked(server):
+            if os.fork() == 0:
+                client.close()
+                server.close()
+                become(streams, **json.loads(told))
+                return
+            client.close()
+            _close(streams)
+
+
+def _freeze() -> None:
+    """Leave what was imported to no fork's search for garbage; fail where a thread would be lost."""
+    threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
+    assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
+    gc.freeze()
+
+
 def fork_workers(asked: socket.socket, folder: Path) -> None:
     """Fork a worker of a job for each message, until there are none any more."""
     _draw_no_ids()
     for name in IMPORTED_FOR_A_JOB:
         importlib.import_module(name)
     assert _forked_id() != _forked_id(), "workers would draw the same identifiers"
-    threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
-    assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
-    gc.freeze()
+    _freeze()
     while True:
         told, streams, _, _ = socket.recv_fds(asked, 1 << 20, 3)
         if not told:
             return
-        worker = json.loads(told)
+        process = json.loads(told)
         if (pid := os.fork()) == 0:
             asked.close()
-            become(streams, **worker)
+            become(streams, **process)
             return
-        folder.joinpath(f"{pid}.worker").write_text(str(worker["raylet"]))
+        folder.joinpath(f"{pid}.worker").write_text(str(process["owner"]))
         _close(streams)
 
 
@@ -281,12 +382,13 @@ def _tasks() -> list[Path]:
 
 def become(
     streams: Sequence[int],
+    script: str,
     arguments: Sequence[str],
     environment: dict[str, str],
     cwd: str,
-    raylet: int,
+    owner: int,
 ) -> None:
-    """Go on as the worker that asked would have."""
+    """Go on as the process that asked would have."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setpgid(0, 0)  # Ray ends the group of a worker that has gone
     for number, stream in enumerate(streams):
@@ -296,33 +398,34 @@ def become(
     os.environ.update(environment)
     os.chdir(cwd)
     random.seed()
-    threading.Thread(target=_end_with, args=(raylet,), daemon=True).start()
-    be_ray(arguments)
+    threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
+    be_ray(script, arguments)
 
 
-def _end_with(raylet: int) -> None:
-    """Kill this worker when its raylet has gone, as Ray does by the one it knew on import."""
-    try:
-        gone = os.pidfd_open(raylet)
-    except ProcessLookupError:
-        pass
-    else:
-        select.select([gone], [], [])
+def _end_with(owner: int) -> None:
+    """Kill this process when its owner has gone, as Ray does by the raylet it knew on import."""
+    _wait_for_end(owner)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def be_ray(arguments: Sequence[str]) -> None:
-    """Run Ray's own script of a worker."""
+def be_ray(script: str, arguments: Sequence[str]) -> None:
+    """Run a script of Ray's package."""
     sys.path[0] = ROOT
-    package = Path(importlib.import_module("ray").__file__ or "").parent
-    script = str(package / "_private/workers/default_worker.py")
+    script = str(Path(importlib.import_module("ray").__file__ or "").parent / script)
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).parent)
     runpy.run_path(script, run_name="__main__")
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--fork":
-        serve(int(sys.argv[2]))
-    else:
-        hand_over(sys.argv[1:])
+    match sys.argv[1:]:
+        case "--fork", descriptor:
+            serve(int(descriptor))
+        case "--fork-agents", path:
+            serve_agents(Path(path))
+        case "--absent", _, *arguments:
+            be_absent(arguments)
+        case "--agent", script, *arguments:
+            agent(script, arguments)
+        case arguments:
+            worker(arguments)

@@ -57,7 +57,7 @@ def test_an_age_is_no_point_in_time() -> None:
 
 @pytest.mark.parametrize("text", ["1 " * 500, "a, " * 300, "(" * 900, "one " * 300, " and " * 200])
 def test_no_text_takes_long(text: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     concept_spans(text, "Population", 0, len(text))
     concept_spans(text, "Outcome", 0, len(text))
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 5, "a search that goes back and forth takes hours"
