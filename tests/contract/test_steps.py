@@ -295,33 +295,33 @@ def written(step: Step, table: pa.Table) -> pa.Table:
 def assert_close(step: Step, left: pa.Table, right: pa.Table) -> None:
     assert left.num_rows == right.num_rows
     assert left.schema.equals(right.schema)
+    packed = {key: value for item in within(step) for key, value in item.packed.items()}
     for name in left.column_names:
-        compare(left[name].to_pylist(), right[name].to_pylist(), step, name)
+        found, again = (table[name].to_pylist() for table in (left, right))
+        compare(found, again, packed, step.atol, name)
 
 
-def compare(left: Any, right: Any, step: Step, name: str) -> None:
-    packed = packed_columns(step).get(name)
-    if packed and isinstance(left, bytes):
-        kind, atol = packed
+Packed = dict[str, tuple[str, float]]
+
+
+def compare(left: Any, right: Any, packed: Packed, atol: float, name: str) -> None:
+    if name in packed and isinstance(left, bytes):
+        kind, atol = packed[name]
         a, b = np.frombuffer(left, kind), np.frombuffer(right, kind)
         assert a.shape == b.shape, name
         np.testing.assert_allclose(a.astype(float), b.astype(float), atol=atol, err_msg=name)
     elif isinstance(left, float):
-        assert left == pytest.approx(right, abs=step.atol), name
+        assert left == pytest.approx(right, abs=atol), name
     elif isinstance(left, list):
         assert len(left) == len(right), name
         for a, b in zip(left, right, strict=True):
-            compare(a, b, step, name)
+            compare(a, b, packed, atol, name)
     elif isinstance(left, dict):
         assert left.keys() == right.keys(), name
         for key in left:
-            compare(left[key], right[key], step, name)
+            compare(left[key], right[key], packed, atol, name)
     else:
         assert left == right, name
-
-
-def packed_columns(step: Step) -> dict[str, tuple[str, float]]:
-    return {key: value for item in within(step) for key, value in item.packed.items()}
 
 
 def test_pickles_and_rebuilds_from_its_spec(example: Example) -> None:
