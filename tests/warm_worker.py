@@ -326,7 +326,7 @@ def serve_agents(path: Path) -> None:
 
 
 def _freeze() -> None:
-    """Leave what was imported to no fork's search for garbage; fail where a thread would be lost."""
+    """Keep what was imported from each fork's search for garbage; no thread may be lost."""
     threads = {task.joinpath("comm").read_text().strip() for task in _tasks()[1:]}
     assert threads <= THREADS, f"a fork would lose threads: {threads - THREADS}"
     gc.freeze()
