@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,22 +100,21 @@ class Bucket:
 
     def names(self, prefix: str = "") -> list[str]:
         """The keys of its objects."""
-        pages = (
-            self._client()
-            .get_paginator("list_objects_v2")
-            .paginate(Bucket=self.name, Prefix=prefix)
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.name, Prefix=prefix
         )
         return [each["Key"] for page in pages for each in page.get("Contents", [])]
 
     def read(self, key: str) -> bytes:
         """An object, past all that this project does."""
-        found: bytes = self._client().get_object(Bucket=self.name, Key=key)["Body"].read()
+        found: bytes = self._client.get_object(Bucket=self.name, Key=key)["Body"].read()
         return found
 
     def write(self, key: str, body: bytes) -> None:
         """Put an object, past all that this project does."""
-        self._client().put_object(Bucket=self.name, Key=key, Body=body)
+        self._client.put_object(Bucket=self.name, Key=key, Body=body)
 
+    @cached_property
     def _client(self) -> Any:
         return boto3.client("s3", endpoint_url=self.url)
 
@@ -139,7 +139,7 @@ def s3_server(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[Bucket]:
         monkeypatch.setenv(name, value)
     name = f"b{server.server_port}"
     bucket = Bucket(name, url, faults)
-    bucket._client().create_bucket(Bucket=name)
+    bucket._client.create_bucket(Bucket=name)
     try:
         yield bucket
     finally:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,6 @@ pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 SNAPSHOT = "checkpoint_manager_snapshot.json"
 PATIENCE_S = 40.0
-AGAIN_S = 5.0
 STEPS, LAST = 3, 2
 
 
@@ -66,44 +62,18 @@ def test_a_killed_training_goes_on_and_a_finished_one_is_not_done_again(tmp_path
     assert train_on_ray(never, config, workers=1, folder=tmp_path, name="counts") == found
 
 
-def begin(config: dict[str, Any], group: Any) -> dict[str, Any]:
-    """Say that it has begun, and take longer than anybody waits."""
-    Path(config["began"]).touch()
-    time.sleep(10 * PATIENCE_S)
+def interrupt(config: dict[str, Any], group: Any) -> dict[str, Any]:
+    """Press Ctrl-C for the process that waits for this training."""
+    os.kill(config["driver"], signal.SIGINT)
+    time.sleep(PATIENCE_S)
     return {}
 
 
-@contextmanager
-def interrupted_once(path: Path) -> Iterator[None]:
-    """Press Ctrl-C, again each few seconds, from when a file is there to the end of the block.
-
-    Ray's wait for a result has been seen to swallow one.
-    """
-    over, pressing = threading.Event(), threading.Lock()
-
-    def press() -> None:
-        while not over.wait(AGAIN_S if path.exists() else 0.05):
-            with pressing:
-                if path.exists() and not over.is_set():
-                    os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=press)
-    thread.start()
-    try:
-        yield
-    finally:
-        with pressing:
-            over.set()
-        thread.join()
-
-
 def test_an_interrupted_training_is_an_interrupt_of_its_command(tmp_path: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    config = {"began": str(tmp_path / "began")}
-    with (
-        by_value(sys.modules[__name__]),
-        pytest.raises(KeyboardInterrupt),
-        interrupted_once(tmp_path / "began"),
-    ):
-        train_on_ray(begin, config, workers=1, folder=tmp_path, name="cut")
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell may ignore it
+    try:
+        with by_value(sys.modules[__name__]), pytest.raises(KeyboardInterrupt):
+            train_on_ray(interrupt, {"driver": os.getpid()}, workers=1, folder=tmp_path, name="cut")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
