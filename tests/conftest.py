@@ -31,6 +31,8 @@ os.environ["RAY_DEDUP_LOGS"] = "0"
 os.environ.setdefault("RAY_worker_niceness", "0")
 # A raylet ends itself when an agent takes longer than 15 s to say where it listens.
 os.environ.setdefault("RAY_agent_register_timeout_ms", "300000")
+# Ray kills workers where a neighbour fills the machine's memory.
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 # Else each Ray begins with a worker for every logical CPU, which tests have more of than cores.
 os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # Ray Train looks every two seconds whether a worker has reported, and each report waits for it.
@@ -291,7 +293,10 @@ def run_build(config: dict[str, Any]) -> dict[str, Any]:
 def _nothing_of_a_run_goes_on() -> Iterator[None]:
     """Fail a test that leaves an execution of Ray Data behind: later tests would pay for it."""
     yield
-    assert not [each for each in threading.enumerate() if each.name == "ray-data"]
+    going_on = [each for each in threading.enumerate() if each.name == "ray-data"]
+    for each in going_on:
+        each.join(100)  # what it has ended may not yet have ended it
+    assert not [each for each in going_on if each.is_alive()]
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ class Endpoint:
     api_key: str = ""
     bend: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None
     """Changes the body of an answer, given the request; one with an error has status 400."""
-    lifetime_s: float = 300.0
+    lifetime_s: float = 900.0
     hold_after: int = sys.maxsize
     """A gate: calls that arrive after so many are held until it is raised (`POST /hold/<n>`)."""
 
@@ -284,12 +284,12 @@ def serve(endpoint: Endpoint) -> Iterator[Endpoint]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(live(),), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(100)
     try:
         yield endpoint
     finally:
         loop.call_soon_threadsafe(done.set)
-        thread.join(10)
+        thread.join(100)
         loop.close()
 
 
@@ -338,7 +338,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--faults", default="")
     parser.add_argument("--retry-after", default="1")
     parser.add_argument("--slow", type=float, default=5.0)
-    parser.add_argument("--lifetime", type=float, default=300.0)
+    parser.add_argument("--lifetime", type=float, default=900.0)
     options = parser.parse_args(argv)
     endpoint = Endpoint(
         script=_script(options.script),

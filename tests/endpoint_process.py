@@ -32,4 +32,4 @@ def started(folder: Path, *options: str) -> Iterator[tuple[Forked, str]]:
         yield process, f"http://127.0.0.1:{port_file.read_text()}/v1"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)

@@ -22,7 +22,9 @@ from typing import Any
 import srrag.runner.ingest
 import srrag.runner.pipeline_run
 from jobs.cli import main
+from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage.store import Store
+from tests.warm_worker import be_patient
 
 FOR_EVER_S = 600.0
 
@@ -63,6 +65,9 @@ def run(argv: Sequence[str]) -> int:
     if options.dies_at:
         roots = [item.removeprefix("root=") for item in arguments if item.startswith("root=")]
         die_at(options.dies_at, roots[0])
+    if "profile=ray" in arguments:
+        keep_ray_here()  # before Ray is imported
+        be_patient()
     return main(arguments)
 
 

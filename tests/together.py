@@ -13,7 +13,7 @@ import torch
 from srrag.lab.train.group import Alone, Floats
 from tests.forked import ANEW
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Member:

@@ -117,6 +117,13 @@ def install() -> None:
     RayParams.__init__ = with_script  # type: ignore[method-assign]
     Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
     _replace_agents(services)
+    be_patient()
+
+
+def be_patient() -> None:
+    """Give each node that this process starts `START_S` seconds."""
+    from ray._private import services
+
     look = services.get_node
 
     def patient(*given: Any) -> Any:

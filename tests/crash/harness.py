@@ -8,20 +8,17 @@ prints what was found as JSON, by command; of COMMAND=EVERY each so-manieth plac
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
 import os
 import shutil
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.crash.imports import import_all
 from tests.crash.roots import COMMANDS, make_base
 from tests.crash.scan import state, traces
 
@@ -96,16 +93,6 @@ def forked(work: Callable[[], None], log: Path) -> int:
     finally:
         sys.stderr.flush()
         os._exit(code)
-
-
-def import_all(names: list[str]) -> None:
-    """Import here what a command imports in its fork: two thirds of the time of an attempt."""
-    for name in names:
-        if name not in sys.modules:
-            with suppress(ImportError):
-                importlib.import_module(name)
-    gc.freeze()  # a fork looks for no garbage among what was imported
-    assert threading.active_count() == 1, "a fork would lose a thread"
 
 
 def look(folder: Path, command: str, out: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,9 +58,16 @@ class Tab:
         )  # fmt: skip
         features = [{"name": name.replace("_", "-"), "value": v} for name, v in emulated.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
+        self.run("window.former = true")
         self.call("Page.navigate", url=path.as_uri())
-        self.run("new Promise(done => document.readyState === 'complete' ? done()"
-                 " : addEventListener('load', done))")  # fmt: skip
+        while not self._loaded():
+            time.sleep(0.01)
+
+    def _loaded(self) -> bool:
+        try:
+            return bool(self.run("!window.former && document.readyState === 'complete'"))
+        except RuntimeError:  # between two pages
+            return False
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page; raises RuntimeError if it throws."""

@@ -47,7 +47,7 @@ def srrag_process(
 ) -> tuple[dict[str, Any], str]:
     """Run the command as a process; return the same."""
     done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=280
+        [*command, *arguments], capture_output=True, text=True, cwd=REPOSITORY, timeout=550
     )
     return _told(arguments[0], done.returncode, done.stdout, done.stderr, code)
 

@@ -145,7 +145,7 @@ def test_a_build_that_is_killed_again_and_again_asks_nothing_twice(
         while process.poll() is None and not is_there():
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(200)
         answered += answer(folder) if folder.exists() else 0
     assert answered, "prompts of a killed run were answered"
     rounds(command, folder)

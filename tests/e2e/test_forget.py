@@ -24,7 +24,7 @@ def test_forget_survives_kills_and_costs_no_call(shared_data: Path, tmp_path: Pa
     corpus = write_rehab(shared_data, tmp_path / "rehab.jsonl", ABSTRACTS)
     name = json.loads(corpus.read_text("utf-8").splitlines()[3])["id"]
     root = tmp_path / "root"
-    with started(tmp_path, "--script", "slips", "--lifetime", "280") as (_, url):
+    with started(tmp_path, "--script", "slips", "--lifetime", "900") as (_, url):
         command = build(root, corpus, url, *GRAPH)
         srrag(*command)
         document = _document(root, name)

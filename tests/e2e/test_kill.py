@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ ON_RAY = [
 ]  # fmt: skip
 """With two workers in all: stages that want the same share them."""
 ABSTRACTS, PASSAGES = 30, 50
-PARTS = "stages/*/*/part-*.parquet"
+RECEIPTS = "stages/*/*/part-*.json"
+"""A part counts once its receipt stands."""
 
 
 @dataclass(frozen=True)
@@ -181,13 +183,15 @@ def test_kills_of_driver_worker_and_host_and_an_interrupt_on_ray(
         process = start(command, SMALL)
         reach(first, url, process)
         kill(process)
-        stood = {part: part.stat().st_mtime_ns for part in root.glob(PARTS)}
+        made = [receipt.with_suffix(".parquet") for receipt in root.glob(RECEIPTS)]
+        stood = {part: part.stat().st_mtime_ns for part in made}
         hold(url, second)
         process = start(command, SMALL)
         for moment, name in ((second, "PartWorker"), (third, "DispatcherActor")):
             reach(moment, url, process)
             for actor in actors_of(process, name):
-                actor.kill()
+                with suppress(psutil.NoSuchProcess):
+                    actor.kill()
         reach(third + CONCURRENCY, url, process)
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=120)
@@ -204,7 +208,7 @@ def actors_of(process: Forked, name: str) -> list[psutil.Process]:
 
     One that was killed takes a while to come back.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         assert process.poll() is None, "the run ended too soon"
         children = psutil.Process(process.pid).children(recursive=True)
@@ -245,7 +249,7 @@ def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(
         reach(moment, url, process)
         endpoint.kill()
         gone = time.monotonic()
-        code, error = ended(process, within_s=40)
+        code, error = ended(process)
         print(f"outage: ended after {time.monotonic() - gone:.1f} s: {error}")
         assert code == 1
         assert url in error

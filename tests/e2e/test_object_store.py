@@ -92,7 +92,7 @@ def test_a_build_killed_on_one_machine_is_finished_on_another(
     with subprocess.Popen(
         [*SRRAG, "build", f"root={name}", "plan=graph"], cwd=REPOSITORY, stderr=subprocess.DEVNULL
     ) as process:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 400
         while not any(each.endswith("manifest.json") for each in bucket.names("killed/stages/un")):
             assert process.poll() is None and time.monotonic() < until
             time.sleep(0.05)

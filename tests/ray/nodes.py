@@ -24,7 +24,7 @@ from srrag.core.step import ParallelMap
 from srrag.runner.ray.data import RayDataRunner
 from srrag.serve.ray.deployments import prepare
 
-PATIENCE_S = 150.0
+PATIENCE_S = 280.0
 FREE_PIECES = 3
 MISSED_SOON = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
 """A node that is gone counts as gone after seconds, not after a quarter of a minute."""

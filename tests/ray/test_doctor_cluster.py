@@ -54,7 +54,13 @@ def node(address: str, gpus: float = 0.0, **known: Any) -> Node:
 
 
 def test_all_nodes_are_asked(cluster: str, tmp_path: Path) -> None:
-    found = checks(cluster, tmp_path / "root", "cluster.nodes=2", f"cluster.model={tmp_path}")
+    found = checks(
+        cluster,
+        tmp_path / "root",
+        "cluster.nodes=2",
+        "cluster.memory_gb=0",
+        f"cluster.model={tmp_path}",
+    )
     assert found["nodes"].startswith("2 nodes")
     assert found["storage"].endswith("is one folder on 2 nodes")
     assert found["models"] == f"{tmp_path} on 2 nodes"

@@ -37,29 +37,31 @@ def test_a_run_without_its_head_says_so_and_goes_on_when_started_again(tmp_path:
         if "gcs_server" in child.name()
     ]
     head.send_signal(signal.SIGKILL)
-    said = first.communicate(timeout=50)[1]  # Ray itself would wait for 60 s
+    said = first.communicate(timeout=200)[1]
     assert first.returncode == 1
     last = said.strip().splitlines()[-1]
     assert last.startswith("error: the head of Ray (GCS) at ") and last.endswith("command goes on")
     assert "Failed to connect to GCS" not in said and "Traceback" not in said
     assert 0 < len(store.parts("s1", done)) < len(parts)
     assert not psutil.pid_exists(head.pid) or psutil.Process(head.pid).status() == "zombie"
-    subprocess.run(command, check=True, timeout=200)
+    subprocess.run(command, check=True, timeout=300)
     assert values(tmp_path, CHAIN, "s2", parts) == [4 * n for n in range(sum(SIZES))]
 
 
 if __name__ == "__main__":
-    import ray.cloudpickle
-
     import tests.toys
     from srrag.core.step import Place
     from srrag.runner.ray.data import RayDataRunner
     from srrag.runner.ray.loopback import keep_ray_here
+    from tests.warm_worker import be_patient
 
     keep_ray_here()
+    be_patient()
+    import ray.cloudpickle
+
     ray.cloudpickle.register_pickle_by_value(tests.toys)
     # The run's own clock: a hung one ends.
-    threading.Timer(140, lambda: os._exit(9)).start()
+    threading.Timer(250, lambda: os._exit(9)).start()
     there = Store(sys.argv[1])
     RayDataRunner().run(CHAIN, there, [f"p{n}" for n in range(len(SIZES))], Place())
     os._exit(0)

@@ -32,7 +32,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def start(store: Store, made: Plan, parts: list[str], **settings: Any) -> Running:
-    runner = RayDataRunner(stall_s=90, **settings)
+    runner = RayDataRunner(stall_s=300, **settings)
     return Running(lambda: runner.run(made, store, parts, Place()))
 
 

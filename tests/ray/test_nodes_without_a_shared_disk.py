@@ -49,7 +49,7 @@ def apart(address: str, cache: Path, disk: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(200)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
             ray.init(cluster.address, log_to_driver=False)
             for number, disk in enumerate(disks, start=2):
                 nodes.enter_context(apart(cluster.address, cache, disk))
-                until = time.monotonic() + 100
+                until = time.monotonic() + 250
                 while sum(each["Alive"] for each in ray.nodes()) < number:
                     assert time.monotonic() < until
                     time.sleep(0.2)

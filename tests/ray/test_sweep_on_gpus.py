@@ -26,7 +26,7 @@ from srrag.runner.pipeline_run import Sweep
 from tests.unit.runner.sweeps import Add, questions, ranked, sweep
 
 pytestmark = pytest.mark.ray
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 NUM_QUESTIONS = 128
 """Two parts."""
 

@@ -119,7 +119,7 @@ def there(cluster: Cluster, cpus: float = 0.25) -> list[str]:
     return [
         "profile=ray",
         f"profile.runner.address={cluster.address}",
-        "+profile.runner.stall_s=90",
+        "+profile.runner.stall_s=300",
         f"profile.resources.default={{{small}, batch_rows: 256}}",
         f"profile.resources.vectors={{{small}, batch_rows: 256}}",
         "profile.resources.ranking={cpus: 0.25, threads: 1, workers: 1}",
@@ -149,7 +149,7 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
 
     def asked() -> Any:
         try:
-            reply = httpx.post(url, json={"question": CAST}, verify=False, timeout=30)
+            reply = httpx.post(url, json={"question": CAST}, verify=False, timeout=100)
         except httpx.TransportError as error:
             return type(error).__name__
         return shown(reply.json()) if reply.status_code == 200 else reply.status_code
@@ -174,7 +174,10 @@ def test_a_server_on_three_nodes_answers_also_when_one_is_lost(
         delete_server(cluster)
         said = job.stderr.read()
         assert job.wait() == 1 and "error: the server is gone" in said, said
-    assert not actors(cluster, "Proxy", alive=True), "nothing is left on the cluster"
+    until = time.monotonic() + PATIENCE_S
+    while actors(cluster, "Proxy", alive=True):
+        assert time.monotonic() < until, "something is left on the cluster"
+        time.sleep(0.2)
 
 
 def shown(reply: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +238,8 @@ def test_only_the_lost_piece_of_an_index_is_made_again(
 
 def written(root: Path) -> dict[str, int]:
     """When each part of a build was written."""
-    found = (root / "stages").glob("*/*/part-*.parquet")
+    receipts = (root / "stages").glob("*/*/part-*.json")  # a part counts once its receipt stands
+    found = [receipt.with_suffix(".parquet") for receipt in receipts]
     return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in found}
 
 

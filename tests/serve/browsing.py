@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from PIL import Image
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.e2e.browser import CHROMIUM
+
+expect.set_options(timeout=60_000)
 
 VIEWS = {"desk": (1280, 900), "phone": (380, 800)}
 """Width and height."""

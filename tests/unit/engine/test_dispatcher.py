@@ -207,7 +207,7 @@ def test_a_prompt_has_at_most_a_token_a_byte_and_a_template() -> None:
 def reserved(budget: Budget, *calls: Call) -> None:
     async def scene() -> None:
         for each in calls:
-            await asyncio.wait_for(budget.reserve(ENGINE, each), 5)
+            await asyncio.wait_for(budget.reserve(ENGINE, each), 60)
 
     asyncio.run(scene())
 
@@ -271,7 +271,7 @@ def test_near_the_ceiling_a_call_waits_for_another(most: dict[str, Any]) -> None
         assert not waiting.done()
         budget.settle(9, 9.0)
         budget.release(shaped_call(1))
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 60)
         assert budget._reserved.keys() == {key(2)}
 
     asyncio.run(scene())

@@ -146,7 +146,7 @@ def test_buckets_hold_every_row_once_and_are_in_the_order_of_ids(
 def test_the_files_are_the_same_for_any_number_of_buckets_workers_and_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket_facts: int, threads: int
 ) -> None:
-    rows = rows_of(400, seed=1)
+    rows = rows_of(160, seed=1)
     monkeypatch.setattr(entities, "_GROUP_ROWS", 32)
     monkeypatch.setattr(entities, "_SPILL_FACTS", 60)
     for name in ("one", "two"):

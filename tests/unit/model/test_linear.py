@@ -1,6 +1,5 @@
 """Every kernel computes its arithmetic, a wrong one is never taken, and none is slow anywhere."""
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from torch.nn import functional as F
 from srrag.model import linear
 from srrag.model.encoder import BACKENDS
 from srrag.model.linear import KERNELS, fastest
+from tests.conftest import REPOSITORY
 
 ISAS = ("AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
 """Instructions that oneDNN may use, where the processor has them: those of today's servers."""
@@ -127,19 +127,23 @@ def test_a_kernel_that_is_wrong_or_not_there_is_not_taken(choose):
 
 
 SCRIPT = """
-import json
-from srrag.model import linear
-print(json.dumps(linear.rates()))
+from tests.unit.model.test_linear import assert_none_is_slow
+assert_none_is_slow()
 """
 
 
-def assert_none_is_slow(rates):
-    assert len(rates) == len(BACKENDS)
-    assert min(rates.values()) > rates["float32"] / 2, rates
+def assert_none_is_slow():
+    """Tried three times: a busy neighbour is no slow kernel."""
+    for _ in range(3):
+        rates = linear.rates()
+        assert len(rates) == len(BACKENDS)
+        if min(rates.values()) > rates["float32"] / 2:
+            return
+    raise AssertionError(rates)
 
 
 def test_no_arithmetic_is_slower_than_half_of_float32_here():
-    assert_none_is_slow(linear.rates())
+    assert_none_is_slow()
 
 
 @pytest.mark.slow
@@ -147,6 +151,6 @@ def test_no_arithmetic_is_slower_than_half_of_float32_here():
 def test_no_arithmetic_is_slower_than_half_of_float32_on_any_processor(isa):
     given = {**os.environ, "ONEDNN_MAX_CPU_ISA": isa, "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(  # in a process of its own, as oneDNN reads the limit once
-        [sys.executable, "-c", SCRIPT], env=given, capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT], env=given, capture_output=True, text=True, cwd=REPOSITORY
     )
-    assert_none_is_slow(json.loads(ran.stdout.splitlines()[-1]))
+    assert ran.returncode == 0, ran.stderr

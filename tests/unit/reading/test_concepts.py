@@ -60,4 +60,4 @@ def test_no_text_takes_long(text: str) -> None:
     started = time.thread_time()
     concept_spans(text, "Population", 0, len(text))
     concept_spans(text, "Outcome", 0, len(text))
-    assert time.thread_time() - started < 5, "a search that goes back and forth takes hours"
+    assert time.thread_time() - started < 60, "a search that goes back and forth takes hours"

@@ -39,7 +39,7 @@ def test_threads_that_wait_when_a_run_ends_are_told(tmp_path: Path, pause_s: flo
             thread.start()
         time.sleep(0.3)
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert told == {"the run has ended": 6}
     assert not list(tmp_path.glob("completions/journal-*")), "sealed, with all that was answered"
 

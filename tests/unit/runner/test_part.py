@@ -98,7 +98,7 @@ def test_a_row_that_kills_its_worker_is_rejected_after_three_strikes(tmp_path: P
     for _ in range(6):
         process = context.Process(target=_run, args=(tmp_path,))
         process.start()
-        process.join(60)
+        process.join(300)
         codes.append(process.exitcode)
         if process.exitcode == 0:
             break
@@ -195,7 +195,7 @@ class Answers:
         self, prompts: Sequence[Prompt], attempt: int, may_call: Sequence[bool]
     ) -> list[Completion]:
         self.asked.append([prompt.user for prompt in prompts])
-        self.together.wait(5)
+        self.together.wait(60)
         tally(Usage(calls=len(prompts), tokens_in=9))
         return [Completion(value=Word(word="yes")) for _ in prompts]
 

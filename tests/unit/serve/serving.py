@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,12 @@ def served(told: ServeSettings, **options: Any) -> Iterator[tuple[TestClient, Pi
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port of loopback that nobody listens on, and that the kernel gives to nobody."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):  # no seed is shared
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 def events(text: str) -> list[tuple[str, Any]]:
@@ -111,8 +114,10 @@ class CitingSession:
 
     pause_s: float
     given_up: int = 0
+    begun: int = 0
 
     async def complete(self, call: Call) -> Reply:
+        self.begun += 1
         try:
             await asyncio.sleep(self.pause_s)
         except asyncio.CancelledError:

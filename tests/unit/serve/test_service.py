@@ -41,7 +41,7 @@ SAMPLE = "pkg://srrag/sample/questions.jsonl"
 def run(told: ServeSettings, use: Callable[[PipelineService], Awaitable[None]]) -> None:
     async def main() -> None:
         host = PipelineService(told)
-        async with asyncio.timeout(120), host.running():
+        async with asyncio.timeout(500), host.running():
             await use(host)
 
     asyncio.run(main())
@@ -92,7 +92,7 @@ def test_a_new_version_goes_live_without_a_lost_request(sample_root: Path, tmp_p
         clients = [asyncio.create_task(client()) for _ in range(3)]
         config = configure("forget", [f"root={root}", f"doc_id={gone}"])
         await asyncio.to_thread(jobs.forget.run, {**config, "command": "test"})
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while host.edition.version == first.version and time.monotonic() < until:
             await asyncio.sleep(0.05)
         late = len(found)
@@ -199,7 +199,7 @@ def test_an_engine_that_is_gone_is_503_and_comes_back(
         heard = events(client.post("/v1/answers/stream", json=body).text)
         assert heard[-1][0] == "error"
         endpoint._plan.clear()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while client.post("/v1/answers", json=body).status_code != 200:
             assert time.monotonic() < until
             time.sleep(0.2)
@@ -215,10 +215,11 @@ def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: P
 
     async def main() -> None:
         host = PipelineService(told, openers={engine: opened})
-        async with asyncio.timeout(60), host.running():
+        async with asyncio.timeout(300), host.running():
             # Two equal questions share a call; that of the first is not taken from the second.
             first = asyncio.create_task(ask(host, CAST))
-            await asyncio.sleep(0.5)
+            while not session.begun:
+                await asyncio.sleep(0.02)
             second = asyncio.create_task(ask(host, CAST))
             await asyncio.sleep(0.5)
             session.pause_s = 0.5
@@ -226,11 +227,14 @@ def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: P
             found = await second
             assert " [1]" in found.row["answer"] and session.given_up == 1
             session.pause_s = 60
-            with pytest.raises(ApiError) as caught:
-                await ask(host, CAST + " Why?", s=0.3)
-            assert caught.value.status == 504
-            while session.given_up < 2:
-                await asyncio.sleep(0.02)
+            for s in (0.3, 1.0, 3.0, 10.0, 30.0):  # long enough to reach the model
+                with pytest.raises(ApiError) as caught:
+                    await ask(host, CAST + " Why?", s=s)
+                assert caught.value.status == 504
+                await asyncio.sleep(0.5)
+                if session.given_up == 2:
+                    break
+            assert session.given_up == 2
 
     asyncio.run(main())
 

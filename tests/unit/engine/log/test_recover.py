@@ -83,9 +83,9 @@ def test_what_a_kill_left_is_finished(tmp_path: Path) -> None:
 
 
 def test_unfinished_files_go_once_nobody_can_be_writing_them(tmp_path: Path) -> None:
-    old = [aged(tmp_path / name, 6) for name in (".part-a.01", ".faults-a.01")]
+    old = [aged(tmp_path / name, 6000) for name in (".part-a.01", ".faults-a.01")]
     new = [aged(tmp_path / name, 3) for name in (".part-b.01", ".faults-b.01")]
-    finish(tmp_path, settle_s=5)
+    finish(tmp_path, settle_s=5000)
     assert not any(path.exists() for path in old) and all(path.exists() for path in new)
 
 
@@ -113,13 +113,13 @@ def test_who_finishes_at_the_same_time_is_no_error(
 
 
 def test_journals_are_sealed_unless_they_are_being_written(tmp_path: Path) -> None:
-    aged(journal(tmp_path, NAMES[0], 1, 2), 10)
-    aged(journal(tmp_path, NAMES[1], 3), 10)
+    aged(journal(tmp_path, NAMES[0], 1, 2), 10_000)
+    aged(journal(tmp_path, NAMES[1], 3), 10_000)
     journal(tmp_path, NAMES[2], 4)
     living = Journal(tmp_path)
     living.append([entry(5)])
     (tmp_path / faults_file(NAMES[7])).touch()
-    recover(tmp_path, settle_s=5)
+    recover(tmp_path, settle_s=5000)
     assert len(list(tmp_path.glob("journal-*"))) == 2
     assert parts(tmp_path) == NAMES[:2]
     assert not (tmp_path / faults_file(NAMES[7])).exists(), "what was half done is done first"

@@ -316,7 +316,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
             process.wait(2.0 + step * max(0.15, alone_s / 4))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.wait(60)
         if batch.exists():
             answer(batch, answered if step % 2 else lambda r: None)
     for _ in range(3):

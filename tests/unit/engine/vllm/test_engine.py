@@ -165,5 +165,5 @@ def test_a_process_that_unpickles_the_word_ends_with_the_one_that_made_it(tmp_pa
     child = psutil.Process(int(pid))
     parent.kill()
     parent.wait()
-    child.wait(timeout=10)
+    child.wait(timeout=60)
     assert not psutil.pid_exists(int(pid))

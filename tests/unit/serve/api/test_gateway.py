@@ -212,14 +212,14 @@ def test_a_path_asks_for_a_key_of_its_role(tmp_path: Path, key: str, statuses: l
 
 
 def test_who_asks_too_often_waits_and_only_he_does(tmp_path: Path) -> None:
-    app = Gateway(reads, host(tmp_path, KEYS, per_minute=6, burst=1))
+    app = Gateway(reads, host(tmp_path, KEYS, per_minute=1, burst=1))
     first, second = ({**JSON, "x-api-key": key} for key in ("one", "two"))
     assert [asked(app, headers=first).status for _ in range(2)] == [200, 429]
     refused = asked(app, headers=first)
-    assert refused.code == (429, "rate") and 9 <= int(refused["retry-after"][0]) <= 10
+    assert refused.code == (429, "rate") and 30 <= int(refused["retry-after"][0]) <= 60
     assert asked(app, headers=second).status == 200
     assert {asked(app, "/healthz", "GET", {}).status for _ in range(3)} == {200}, "probes are free"
-    near = Gateway(reads, host(tmp_path, per_minute=6, burst=1))
+    near = Gateway(reads, host(tmp_path, per_minute=1, burst=1))
     both = [("127.0.0.1", 1), ("127.0.0.2", 1), ("127.0.0.1", 2)]
     assert [asked(near, client=each).status for each in both] == [200, 200, 429], "by address"
 
@@ -345,7 +345,7 @@ def test_a_request_is_logged_counted_and_traced_by_its_route(tmp_path: Path) -> 
         "event": "request", "method": "GET", "path": "/v1/units/{id}", "status": 200,
         "key": "clinic",
     }  # fmt: skip
-    assert 0 <= line["ms"] < 900
+    assert 0 <= line["ms"] < 60_000
     asked(app, "/v1/answers", headers={"content-type": "x", "x-api-key": "one"})
     asked(app, "/secret", "GET", {})
     text = service.metrics.text().decode()
@@ -358,7 +358,7 @@ def test_a_request_is_logged_counted_and_traced_by_its_route(tmp_path: Path) -> 
     assert (name, told["http.route"], told["http.response.status_code"], steps) == (
         "GET /v1/units/{id}", "/v1/units/{id}", 200, None,
     )  # fmt: skip
-    assert 0 <= seconds < 10 and headers["x-api-key"] == "one"
+    assert 0 <= seconds < 60 and headers["x-api-key"] == "one"
     assert told["srrag.request_id"] == line["request_id"]
 
 
@@ -409,7 +409,7 @@ def test_a_request_waits_at_the_gate_while_it_is_anothers_turn(tmp_path: Path) -
         assert caller.status == 0 and caller._body.qsize() == 1, "its body is not read"
         assert turns._in_hand == {"quiet": 1, "127.0.0.1": 1}
         turns.leave("quiet")
-        await asyncio.wait_for(caller._task, 5)
+        await asyncio.wait_for(caller._task, 60)
         assert caller.status == 200 and not turns._in_hand
 
     asyncio.run(scene())

