@@ -53,7 +53,7 @@ def launch(
     # A Ray starts where a job starts it: what goes on after its end must not start another.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports its use to its makers
-    # A node ends itself when an agent of its own is not up within 15 s: a busy machine takes longer.
+    # A node ends itself when its agent is not up in 15 s, which takes longer on a busy machine.
     os.environ.setdefault("RAY_agent_register_timeout_ms", "120000")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if set(argv) & {"-h", "--help"}:
