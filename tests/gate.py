@@ -65,7 +65,8 @@ def run(argv: Sequence[str]) -> int:
     if options.dies_at:
         roots = [item.removeprefix("root=") for item in arguments if item.startswith("root=")]
         die_at(options.dies_at, roots[0])
-    if "profile=ray" in arguments:
+    elsewhere = any(item.startswith("profile.runner.address=") for item in arguments)
+    if "profile=ray" in arguments and not elsewhere:
         keep_ray_here()  # before Ray is imported
         be_patient()
     return main(arguments)
