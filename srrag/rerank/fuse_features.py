@@ -214,7 +214,8 @@ class FuseFeatures(Step):
                     made.tokens[row] = QuestionTokens(
                         tokens.values, tokens.scale.astype(np.float32)
                     )
-                    (made.weights[row],) = rarity_of([text], model.tokenizer, index)
+                    asked = self.encoder.query_prefix + text  # as `encode_tokens` takes it
+                    (made.weights[row],) = rarity_of([asked], model.tokenizer, index)
                 found.append(made)
             return found
 

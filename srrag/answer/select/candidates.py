@@ -278,8 +278,9 @@ def whole(sentences: Sequence[str], place: int, shown: str) -> str:
     turned = place + 1 < len(sentences) and _TURNS.match(sentences[place + 1])
     for last in (place + 1, place) if turned else (place,):
         text = " ".join(sentences[first : last + 1])
-        if text in shown and len(text) <= MAX_SENTENCE_CHARS and text.count(" ") < MAX_WORDS:
-            return text
+        if text in shown:  # else a heading stands between
+            fits = len(text) <= MAX_SENTENCE_CHARS and text.count(" ") < MAX_WORDS
+            return text if fits else ""
     return ""
 
 

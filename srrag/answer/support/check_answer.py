@@ -192,7 +192,8 @@ def settle(
     fault = veto(sentence["text"], sources, checked=full)
     reason = ""
     if found is not None and found.verdict != "full":
-        fault = fault or found.verdict
+        # What the paper says the other way weighs more than what `veto` holds back.
+        fault = found.verdict if found.verdict == "contradicted" else fault or found.verdict
         reason = "" if intrusion(found.reason, sources) else plain(found.reason)
     if not fault:
         return Settled(sentence)

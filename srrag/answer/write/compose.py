@@ -103,6 +103,8 @@ def _by_grade(choices: Sequence[ChosenSentence], grades: Sequence[str]) -> list[
     last = ""
     for grade, choice in sorted(graded, key=lambda pair: pair[0]):
         lead = f"{_named(grade)}: " if grade != last else ""
+        if len(lead) + len(choice.text) > MAX_SENTENCE_CHARS:
+            lead = ""  # a quote is whole, and its citation says the grade
         sentences.append(_sentence(lead + choice.text, choice.cites))
         last = grade
     return sentences

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,13 @@ def test_evidence_of_a_later_round_may_rise(found: pa.Table, at: Place, tmp_path
     assert all(after[0][unit] >= before[0][unit] - 1e-4 for unit in before[0])
     assert all(after[0][unit] >= other[unit] - 1e-4 for unit in other)
     assert after[2] != before[2]
+    # With an encoder that puts words before a question, each of its tokens has a weight too.
+    prefixed = replace(later.encoder, query_prefix="query: ")
+    (encoded,) = replace(later, encoder=prefixed)._later(at)(
+        found.append_column("rounds", notes).slice(0, 1)
+    )
+    weights = encoded.weights[0]
+    assert weights is not None and len(weights) == len(encoded.tokens[0].values)
 
 
 def test_finds_of_a_channel_count_once(at: Place, found: pa.Table, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from srrag.answer.select.candidates import (
     passage_of,
     planned,
     plans,
+    whole,
 )
 from srrag.answer.select.quotes import ChosenSentence, Extract, ExtractRule
 from srrag.answer.write.compose import low_grade_note, quoted_answer
@@ -175,6 +176,13 @@ def test_a_sentence_that_leans_comes_with_what_it_leans_on_or_not_at_all() -> No
     assert quoted and all(each.startswith(first) for each in quoted)
     assert f"{first} {second}" in quoted
     assert RULE(QUESTION, [passage(second)]).choices == []
+
+
+def test_a_finding_that_is_turned_round_is_not_quoted_without_its_turn() -> None:
+    first = "Pain was lower with the brace."
+    turn = f"However, {'after adjustment ' * 50}pain did not differ."
+    assert whole([first, turn], 0, f"{first} {turn}") == "", "both are too long for a quote"
+    assert whole([first, turn], 0, f"{first} RESULTS {turn}") == first, "a heading stands between"
 
 
 def test_papers_that_contradict_each_other_are_both_shown() -> None:

@@ -251,6 +251,14 @@ def test_a_lead_that_was_turned_round_takes_the_verdict_with_it() -> None:
     assert row["answer"] == f"{LATER} [1]"
 
 
+def test_it_takes_the_verdict_with_it_also_where_it_is_held_back_for_its_words() -> None:
+    lead = sentence_row("Yes: 50 mg ibuprofen lowered the index by 29 points.", ["e1"])
+    row = parsed(answered(lead), reply({"verdict": "contradicted", "correction": LATER}))
+    assert (row["verdict"], row["choice"], row["answer"]) == ("", NO_CHOICE, f"{LATER} [1]")
+    row = parsed(answered(lead), reply({}))
+    assert [each["fault"] for each in row["unsupported"]] == ["name"]
+
+
 def test_a_lost_answer_leaves_all_as_it_was_and_the_question_goes_on_degraded() -> None:
     table = answered()
     checked = STEP.parse(table, STEP.prompts(table), [read("no json", CheckedAnswer)])

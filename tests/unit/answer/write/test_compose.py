@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srrag.answer.select.candidates import Passage, passage_of
+from srrag.answer.select.quotes import ChosenSentence
 from srrag.answer.write.cited import (
     ABSTENTION,
+    MAX_SENTENCE_CHARS,
     NO_EVIDENCE,
     ChosenAnswer,
     CitedAnswer,
     choice_of,
 )
-from srrag.answer.write.compose import CHOOSE, ComposeAnswer
+from srrag.answer.write.compose import CHOOSE, ComposeAnswer, _by_grade
 from srrag.core.schema import (
     ANSWERABLE,
     EVIDENCE,
@@ -94,6 +96,14 @@ def test_rules_quote_the_evidence_they_cite() -> None:
         assert sentence["evidence_ids"]
         assert all(sentence["text"] in texts[each] for each in sentence["evidence_ids"])
     assert (row["model"], row["state"], row["reject"]) == ("rules", "answered", None)
+
+
+def test_a_quote_too_long_for_its_grade_stays_whole() -> None:
+    for size in (MAX_SENTENCE_CHARS, MAX_SENTENCE_CHARS - 100):
+        quote = "x" * (size - 1) + "."
+        (sentence,) = _by_grade([ChosenSentence(quote, [1])], ["B"])
+        assert sentence.text.endswith(quote)
+    assert sentence.text.startswith("Grade B")
 
 
 def test_rules_abstain_on_what_is_absent() -> None:
