@@ -196,12 +196,13 @@ class BuildStanding(Build):
     """Writes `standing.parquet`: the gravest standing of each document, and the paper that says it.
 
     Of a work that several documents hold (`find_works`) the richest text stands for all: it
-    has the statements about any of them, and the others are its copies.
+    has the statements about any of them, and the others are its copies. That a PubMed record calls
+    itself retracted or under concern holds for all documents of its PMID.
     `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.notices`), "" for
     none. A changed list repeats this build alone.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     statuses: str = ""
     notices: str = "notices"
@@ -221,6 +222,8 @@ class BuildStanding(Build):
                     abouts[row["about"]].append((row["standing"], link, row["said_by"]))
                 else:
                     said[row["doc_id"], row["source_id"]].append(saying)
+                    if _is_of_the_paper(row):
+                        abouts[_name(row["source_id"])].append(saying)
         for about, standing, link in self._listed(at):
             abouts[about].append((standing, link, "list"))
         for table in read_live(inputs[self.documents], _DOCUMENTS):
@@ -254,6 +257,16 @@ _SAID = ("standing", "link", "said_by")
 
 def _name(source_id: str) -> str:
     return f"pmid:{source_id}" if source_id.isdigit() else source_id
+
+
+def _is_of_the_paper(row: Mapping[str, str]) -> bool:
+    """Whether what a record says of itself holds for all texts of its PMID.
+
+    Each text of a retracted paper is retracted, also one that shares no words with the record; a
+    lesser statement may be of one version alone.
+    """
+    of_pubmed = row["source_id"].isdigit() and row["said_by"] != "jats"
+    return of_pubmed and row["standing"] in ("retracted", "concern")
 
 
 def _gravest(sayings: Sequence[Saying]) -> Saying:

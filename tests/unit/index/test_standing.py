@@ -28,6 +28,8 @@ NOTES = [
     ("8", "pmid:1", "concern", ""),
     ("8", "", "concern_notice", "pmid:1"),
     ("7", "pmcid:PMC55", "retracted", ""),
+    ("20", "", "retracted", "pmid:21"),
+    ("30", "", "corrected", "pmid:31"),
 ]
 
 
@@ -144,6 +146,21 @@ def test_what_is_said_of_a_copy_holds_for_the_work(
     found = built(tmp_path, monkeypatch, listed, COPIES)
     assert found["a.xml"] == ("retracted", "pmid:72")
     assert found["a.pdf"] == found["71"] == ("copy", "a.xml")
+
+
+def test_what_a_record_of_pubmed_says_of_its_paper_holds_for_other_texts_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record's abstract was replaced by a notice, so its words are no part of the text."""
+    texts = {
+        n: {"pmid": pmid, "text": text}
+        for pmid in ("20", "30")
+        for n, text in ((pmid, "This article has been withdrawn."), (f"{pmid}.xml", BODY))
+    }
+    found = built(tmp_path, monkeypatch, docs=texts)
+    assert found["20"] == found["20.xml"] == ("retracted", "pmid:21")
+    assert found["30"] == ("corrected", "pmid:31")
+    assert found["30.xml"] == ("ok", ""), "a correction may be of one version alone"
 
 
 @pytest.mark.parametrize("gone", ["forgotten", "deleted"])
