@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.core.standing import STUDIES, mark
+from srrag.core.standing import STUDIES, grave_first, mark
 from srrag.core.units import Units
 
 Row = dict[str, Any]
@@ -112,7 +112,8 @@ class LeftOutPaper:
 def papers_of(evidence: Sequence[Evidence], cited: Iterable[int]) -> tuple[Paper, ...]:
     """The papers of some evidence, in the order of their first piece; an answer cites `cited`.
 
-    Pieces of one document, or of documents with the same PMID, are one paper.
+    Pieces of one document, or of documents with the same PMID, are one paper; its status is the
+    gravest of theirs.
     """
     groups: dict[str, list[Evidence]] = {}
     for item in evidence:
@@ -122,10 +123,15 @@ def papers_of(evidence: Sequence[Evidence], cited: Iterable[int]) -> tuple[Paper
     return tuple(
         made(
             Paper, vars(items[0]), numbers=tuple(item.number for item in items),
-            cited=any(item.number in wanted for item in items), status=mark(vars(items[0])),
+            cited=any(item.number in wanted for item in items), status=_status(items),
         )
         for items in groups.values()
     )  # fmt: skip
+
+
+def _status(items: Sequence[Evidence]) -> str:
+    """Say the gravest standing of a paper's pieces; one that is not known is in order here."""
+    return mark(vars(min(items, key=lambda item: grave_first(item.standing or "ok"))))
 
 
 def evidence_of(

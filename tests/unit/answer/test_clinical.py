@@ -156,6 +156,16 @@ def test_pieces_of_one_paper_count_once() -> None:
     assert [paper.numbers for paper in papers_of(evidence, {2})] == [(1, 2), (3,)]
 
 
+def test_a_papers_status_is_the_gravest_of_its_pieces() -> None:
+    """Two documents of one PMID, of which the one that comes second is known to be retracted."""
+    gone = {"standing": "retracted", "standing_link": "pmid:9"}
+    evidence = [piece(1, pmid="7", standing="ok"), piece(2, pmid="7", **gone)]
+    (paper,) = papers_of(evidence, {2})
+    assert (paper.numbers, paper.status) == ((1, 2), "retracted (PMID 9)")
+    unread = [piece(1, pmid="7", standing=""), piece(2, pmid="7", standing="corrected")]
+    assert papers_of(unread, {1})[0].status == "corrected after publication"
+
+
 def test_the_whole_is_also_text() -> None:
     text = read(piece(1, title="Braces")).text
     assert text.startswith(f"{ASKED}\n\nThe text.\n\nWhat this does not tell\n- Only one paper")
