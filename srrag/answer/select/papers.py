@@ -48,12 +48,14 @@ class GatherPapers(Step):
     of those are on something else.
 
     As in SelectEvidence, retracted and deleted papers are not taken (`status` "hide"), nor one
-    whose later version was found too; `left_out` names those that would have been.
+    whose later version was found too; `left_out` names those that would have been. What a paper is
+    cited under is the document of its best window that is no copy; of its other documents none is
+    read that is a copy, or that must not be cited.
 
     Papers of a `conversation` that its message speaks of come first, found or not.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("hits", "conversation")
     writes: ClassVar[pa.Schema] = non_null(("left_out", LEFT_OUT), ("evidence", EVIDENCE))
 
@@ -111,8 +113,11 @@ class GatherPapers(Step):
         works: set[tuple[str, int]] = set()
         room = self.evidence_tokens
         least = self.floor * max(scores[0], 0.0) if len(scores) else 0.0
+        speaks = _speak(found, units, standings)
+        found, scores = found[speaks], scores[speaks]
         if again:
-            found, scores = _recalled_first(found, scores, units.first_windows(again), units)
+            named = _first_that_speak(units.first_windows(again), units, standings)
+            found, scores = _recalled_first(found, scores, named, units)
         firsts = np.sort(np.unique(units.window_studies[found], return_index=True)[1])
         heads = units.take_evidence(units.ids(found[firsts]).to_pylist()).to_pylist()
         told = list(zip(*standings.find([head["doc_id"] for head in heads]), strict=True))
@@ -123,7 +128,7 @@ class GatherPapers(Step):
             if scores[first] < least:
                 continue
             work = (" ".join(head["title"].lower().split()), head["year"])
-            if standing == COPY or (work[0] and work in works):
+            if work[0] and work in works:
                 continue
             head |= {"standing": standing, "standing_link": link}
             if self.status == "hide" and (
@@ -133,7 +138,8 @@ class GatherPapers(Step):
                 continue
             study = units.window_studies[found[first]]
             mine = found[units.window_studies[found] == study]
-            windows = read_windows(units, mine, *room_of(len(block), self.evidence_tokens))
+            long, most = room_of(len(block), self.evidence_tokens)
+            windows = read_windows(units, mine, long, most, standings)
             text = joined(windows)
             size = tokens_of(windows, text)
             if size > room and block:
@@ -147,6 +153,23 @@ class GatherPapers(Step):
 def recalled(conversation: Row) -> list[str]:
     """The keys of the papers that the message of a conversation speaks of."""
     return [paper["key"] for paper in conversation["papers"] if paper["recalled"]]
+
+
+def _speak(windows: Ints, units: Units, standings: Standings) -> npt.NDArray[np.bool_]:
+    """Whether each window is of a document that is no copy of another one."""
+    doc_ids = units.take(units.ids(windows).to_pylist(), ("doc_id",))["doc_id"].to_pylist()
+    return np.array([standing != COPY for standing in standings.find(doc_ids)[0]], np.bool_)
+
+
+def _first_that_speak(again: Ints, units: Units, standings: Standings) -> Ints:
+    """Each window `again`; for one of a copy, the first of its paper that is of none, if any."""
+    windows, bounds = units.study_windows
+    first = [np.empty(0, np.int64)]
+    for window in again:
+        study = units.window_studies[window]
+        mine = np.append(window, windows[bounds[study] : bounds[study + 1]]).astype(np.int64)
+        first.append(mine[_speak(mine, units, standings)][:1])
+    return np.concatenate(first)
 
 
 def _recalled_first(
@@ -175,11 +198,14 @@ def room_of(place: int, evidence_tokens: int) -> tuple[int, int]:
     return long, long if place < BEST_PAPERS else evidence_tokens // OTHER_SHARE
 
 
-def read_windows(units: Units, found: Ints, long: int, most_tokens: int) -> list[Row]:
+def read_windows(
+    units: Units, found: Ints, long: int, most_tokens: int, standings: Standings | None = None
+) -> list[Row]:
     """Return the windows of a paper to be read, in its order; `found` are its hits, best first.
 
     All of them if they take at most `long` tokens. Else, up to `most_tokens`, the best hits, then
     its abstract, conclusions and results, then the other hits, as many as fit; at least one.
+    `standings` tell which documents are not read beside that of the best hit.
     """
     windows, bounds = units.study_windows
     study = units.window_studies[found[0]]
@@ -187,6 +213,11 @@ def read_windows(units: Units, found: Ints, long: int, most_tokens: int) -> list
     ids = units.ids(rows).to_pylist()
     columns = ("doc_id", "section", "char_start", "char_end", "text", "num_tokens")
     every: list[Row] = units.take(ids, columns).to_pylist()
+    if standings is not None:
+        head = every[int(np.flatnonzero(rows == found[0])[0])]["doc_id"]
+        silent = _silent_beside(head, [window["doc_id"] for window in every], standings)
+        rows = rows[[window["doc_id"] not in silent for window in every]]
+        every = [window for window in every if window["doc_id"] not in silent]
     if sum(window["num_tokens"] for window in every) <= long:
         return every
     ranks = {row: rank for rank, row in enumerate(found.tolist())}
@@ -202,6 +233,13 @@ def read_windows(units: Units, found: Ints, long: int, most_tokens: int) -> list
             kept.append(place)
             room -= every[place]["num_tokens"]
     return [every[place] for place in sorted(kept)]
+
+
+def _silent_beside(head: str, doc_ids: Sequence[str], standings: Standings) -> set[str]:
+    """The documents that are a copy or must not be cited, but for the one that is cited."""
+    others = list(dict.fromkeys(doc_ids))
+    told = zip(others, standings.find(others)[0], strict=True)
+    return {each for each, standing in told if standing in (COPY, *HIDDEN)} - {head}
 
 
 def _worth(section: str) -> int:

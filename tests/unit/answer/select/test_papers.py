@@ -9,6 +9,7 @@ import pytest
 
 from srrag.answer.select.papers import GatherPapers, joined
 from srrag.core.schema import CONVERSATION, HITS, UNITS, empty_value
+from srrag.core.standing import Standings
 from srrag.core.step import Place
 from srrag.index.units import BuildUnits
 from tests.unit.index.tables import documents, row, uid, write
@@ -145,6 +146,58 @@ def test_papers_that_a_message_speaks_of_come_first_found_or_not(at: Place) -> N
     assert [each["title"] for each in papers] == ["Rest", "Casts", "LASER"]
     assert papers[0]["text"] == "Rest helps those who wait."
     assert [each["title"] for each in gathered(at, [], ["b"])] == ["LASER"]
+
+
+C, D = uid(102), uid(103)
+"""The full text and the abstract of one paper; the windows of D come after those of C."""
+
+
+def told(monkeypatch: pytest.MonkeyPatch, said: dict[str, str]) -> None:
+    """Let a build say this of its documents, and of the others that they are in order."""
+
+    class Told(Standings):
+        def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+            return [said.get(each, "ok") for each in doc_ids], [""] * len(doc_ids)
+
+    monkeypatch.setattr("srrag.answer.select.papers.Standings.of", lambda at, stage: Told(None))
+
+
+@pytest.mark.parametrize("ranked", [[10, 5], [5, 10], [2, 10, 5], [10, 2, 5]])
+def test_a_copy_neither_hides_its_paper_nor_is_read_along(
+    ranked: list[int], at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(monkeypatch, {D: "copy"})
+    *others, casts = gathered(at, ranked)
+    assert [each["title"] for each in others] == ["Laser"] * (2 in ranked)
+    assert (casts["title"], casts["doc_id"]) == ("Casts", C)
+    assert casts["score"] == 9.0 - ranked.index(5)
+    assert "Methods told." in casts["text"] and "Casts in short." not in casts["text"]
+    assert gathered(at, [10]) == []
+
+
+@pytest.mark.parametrize("ranked", [[], [10], [3, 10], [3]])
+def test_a_message_that_speaks_of_a_copy_gets_the_paper(
+    ranked: list[int], at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(monkeypatch, {D: "copy"})
+    casts, *others = gathered(at, ranked, ["d"])
+    assert (casts["title"], casts["doc_id"]) == ("Casts", C)
+    assert [each["title"] for each in others] == ["LASER"] * (3 in ranked)
+    told(monkeypatch, {C: "copy", D: "copy"})
+    assert [each["title"] for each in gathered(at, ranked, ["d"])] == ["LASER"] * (3 in ranked)
+
+
+@pytest.mark.parametrize("hidden", ["deleted", "retracted"])
+def test_a_document_that_must_not_be_cited_is_not_read_along(
+    hidden: str, at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(monkeypatch, {C: hidden})
+    for status in ("hide", "show"):
+        (casts,) = gathered(at, [10, 5], status=status)
+        assert (casts["text"], casts["standing"]) == ("Casts in short.", "ok")
+    assert gathered(at, [5, 10]) == []
+    (shown,) = gathered(at, [5, 10], status="show")
+    assert shown["standing"] == hidden and "Methods told." in shown["text"]
 
 
 @pytest.mark.parametrize(
