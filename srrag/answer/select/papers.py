@@ -199,7 +199,7 @@ def room_of(place: int, evidence_tokens: int) -> tuple[int, int]:
 
 
 def read_windows(
-    units: Units, found: Ints, long: int, most_tokens: int, standings: Standings | None = None
+    units: Units, found: Ints, long: int, most_tokens: int, standings: Standings
 ) -> list[Row]:
     """Return the windows of a paper to be read, in its order; `found` are its hits, best first.
 
@@ -213,11 +213,10 @@ def read_windows(
     ids = units.ids(rows).to_pylist()
     columns = ("doc_id", "section", "char_start", "char_end", "text", "num_tokens")
     every: list[Row] = units.take(ids, columns).to_pylist()
-    if standings is not None:
-        head = every[int(np.flatnonzero(rows == found[0])[0])]["doc_id"]
-        silent = _silent_beside(head, [window["doc_id"] for window in every], standings)
-        rows = rows[[window["doc_id"] not in silent for window in every]]
-        every = [window for window in every if window["doc_id"] not in silent]
+    head = every[int(np.flatnonzero(rows == found[0])[0])]["doc_id"]
+    silent = _silent_beside(head, [window["doc_id"] for window in every], standings)
+    rows = rows[[window["doc_id"] not in silent for window in every]]
+    every = [window for window in every if window["doc_id"] not in silent]
     if sum(window["num_tokens"] for window in every) <= long:
         return every
     ranks = {row: rank for rank, row in enumerate(found.tolist())}

@@ -34,7 +34,7 @@ class GatherDocuments(Step):
     `left_out`; each document has its paper's `standing`, "" if the build has no such stage.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     hits: str = "hits"
     found: str = "found"
@@ -115,7 +115,8 @@ class GatherDocuments(Step):
         names = dict.fromkeys([first, *others.get(known.articles[first], ())])
         if not self.windows:
             found = known.index.rows([*names])
-            windows = read_windows(known.index, found, *room_of(place, EVIDENCE_TOKENS))
+            long, most = room_of(place, EVIDENCE_TOKENS)
+            windows = read_windows(known.index, found, long, most, known.standings)
             return paper(known.units[first], windows, joined(windows), hit["score"])
         units = [known.units[name] for name in list(names)[: self.windows]]
         texts = list(dict.fromkeys(unit["text"] for unit in units))
@@ -133,7 +134,7 @@ class _Known:
     """What the index says of some windows: their evidence, and their articles."""
 
     def __init__(self, units: Units, standings: Standings, ids: Sequence[str]) -> None:
-        self.index = units
+        self.index, self.standings = units, standings
         distinct = list(dict.fromkeys(ids))
         rows = units.take_evidence(distinct).drop_columns(["parent_id"]).to_pylist()
         told = standings.find([row["doc_id"] for row in rows])

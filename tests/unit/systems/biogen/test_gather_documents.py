@@ -11,7 +11,7 @@ from srrag.core.schema import FOUND, HITS, empty_value
 from srrag.core.spec import evidence_id
 from srrag.core.step import Place
 from srrag.systems.biogen.gather_documents import GatherDocuments
-from tests.unit.answer.select.test_papers import ABSTRACT, index_of_papers
+from tests.unit.answer.select.test_papers import ABSTRACT, D, index_of_papers
 from tests.unit.index.tables import uid
 
 WINDOWS = {  # unit: article, span, text
@@ -79,6 +79,22 @@ def test_an_abstract_is_whole_whichever_window_was_found(tmp_path: Path) -> None
     assert (whole["unit_id"], whole["char_start"], whole["score"]) == (uid(2), -1, 2.0)
     assert "Introduction told." in long["text"] and "Casts in short." in long["text"]
     assert room_of(2, EVIDENCE_TOKENS) == (1500, 1500) and room_of(3, EVIDENCE_TOKENS)[1] == 600
+
+
+def test_what_must_not_be_cited_is_not_read_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paper 12 has two documents, of which the one that was found is in order."""
+
+    class Said:
+        def find(self, doc_ids: list[str]) -> tuple[list[str], list[str]]:
+            return ["deleted" if name == D else "ok" for name in doc_ids], [""] * len(doc_ids)
+
+    monkeypatch.setattr(f"{STEP}.Standings.of", lambda at, stage: Said())
+    table = pa.table({"hits": pa.array([[{"unit_id": uid(6), "score": 1.0, "rank": 1}]], HITS)})
+    at = index_of_papers(tmp_path)
+    ((long,),) = GatherDocuments(found="").open(at)(table)["documents"].to_pylist()
+    assert "Introduction told." in long["text"] and "Casts in short." not in long["text"]
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
