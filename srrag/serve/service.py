@@ -256,9 +256,9 @@ class PipelineService:
                 if now != seen:
                     await self.reload()
                     seen = now
-            except (ValueError, OSError, RuntimeError, ApiError) as error:
+            except Exception as error:  # a build that this version cannot read may raise any
                 pause *= _FAILED_PAUSE
-                self.log(event="reload", error=one_line(error))
+                self.log(event="reload", error=f"{type(error).__name__}: {one_line(error)}")
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -16,13 +16,17 @@ import pytest
 
 import jobs.forget
 from srrag.config.compose import configure
+from srrag.core.pipeline import Pipeline
 from srrag.engine.openai import session
 from srrag.lab.measure.references import read_gold, resource_path
+from srrag.retrieve.search import SearchSparse
+from srrag.serve import service
 from srrag.serve.errors import ApiError
-from srrag.serve.service import PipelineService
-from srrag.serve.settings import ServeSettings
+from srrag.serve.service import AccessLog, PipelineService
+from srrag.serve.settings import Limits, ServeSettings
 from srrag.serve.snapshot import PipelineJob, PipelineResult, opening_fault
 from srrag.storage.atomic_write import commit_json
+from srrag.storage.store import Store
 from tests.endpoint import Endpoint, serve
 from tests.sample_json import asked_schema, read_papers, supported
 from tests.unit.serve.serving import (
@@ -51,6 +55,13 @@ async def ask(
     host: PipelineService, text: str, kind: str = "answer:bm25", s: float = 60
 ) -> PipelineResult:
     return await host.answered(host.ask(kind, PipelineJob({"text": text}), time.monotonic() + s))
+
+
+def toy_host(tmp_path: Path, **limits: Any) -> PipelineService:
+    """A host of an empty root, which has opened nothing."""
+    pipeline = Pipeline(rank=(), answer=(SearchSparse(),))
+    told = ServeSettings(root=tmp_path, pipelines={"toy": pipeline}, limits=Limits(**limits))
+    return PipelineService(told)
 
 
 def told(found: PipelineResult) -> tuple[Any, ...]:
@@ -130,6 +141,40 @@ def test_a_build_that_cannot_be_opened_changes_nothing(sample_root: Path, tmp_pa
         assert await host.reload() == version and not host.stale
 
     run(settings(root, "pipeline=bm25", "limits.watch_s=0"), use)
+
+
+def test_the_watch_goes_on_after_an_error_that_nobody_foresaw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_FAILED_PAUSE", 1)
+    host = toy_host(tmp_path, watch_s=0.01)
+    host.log = AccessLog(tmp_path / "log.jsonl")
+    faults: list[Exception] = [TypeError("an unexpected keyword argument 'x'"), KeyError("parts")]
+
+    async def main() -> None:
+        live = asyncio.Event()
+
+        async def reload() -> str:
+            if faults:
+                raise faults.pop(0)
+            live.set()
+            return "new"
+
+        monkeypatch.setattr(host, "reload", reload)
+        pointer = Store(tmp_path).pointer_path(host.settings.build)
+        pointer.parent.mkdir(parents=True)
+        pointer.touch()
+        watching = asyncio.create_task(host._watch())
+        reloaded = asyncio.create_task(live.wait())
+        await asyncio.wait([watching, reloaded], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        watching.cancel()
+        reloaded.cancel()
+        assert live.is_set()
+
+    asyncio.run(main())
+    lines = (tmp_path / "log.jsonl").read_text("utf-8").splitlines()
+    told = [json.loads(line)["error"] for line in lines]
+    assert told == ["TypeError: an unexpected keyword argument 'x'", "KeyError: no 'parts'"]
 
 
 def test_a_stuck_batch_fails_the_health_check(sample_root: Path) -> None:
