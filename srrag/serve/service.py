@@ -92,6 +92,7 @@ class PipelineService:
         self._exchange = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
         self._stopped_at = 0.0
+        self._renewing: asyncio.Task[str] | None = None
         limits = settings.limits
         self.rate = Rate(limits.per_minute, limits.burst)
         self.stale = ""
@@ -153,16 +154,17 @@ class PipelineService:
         self.metrics.answer(ticket.kind, found)
         return found
 
-    async def reload(self, force: bool = False, engines: SharedEngines | None = None) -> str:
+    async def reload(self, renewed: bool = False) -> str:
         """Open the current version of the build, then switch to it.
 
         Returns the version that answers from now on. Raises ValueError or OSError, and keeps the
-        former snapshot, if the new one cannot be opened.
+        former snapshot, if the new one cannot be opened. With `renewed` it opens on new engines,
+        even if the version is the same.
         """
         async with self._exchange:
             former = self.edition
             try:
-                new = await asyncio.to_thread(self._open, None if force else former, engines)
+                new = await asyncio.to_thread(self._open, None if renewed else former)
             except Exception as error:
                 self.stale = one_line(error)
                 self.metrics.reloads.labels("failed").inc()
@@ -179,18 +181,21 @@ class PipelineService:
         if self.batcher.busy_s() > self.settings.limits.stuck_s:
             raise RuntimeError(f"a batch is in hand for {self.batcher.busy_s():.0f} s")
 
-    def _open(self, former: Snapshot | None, engines: SharedEngines | None = None) -> Snapshot:
-        """Open a snapshot of the build; returns the former one if the build has not changed."""
+    def _open(self, former: Snapshot | None) -> Snapshot:
+        """Open a snapshot on the former one's engines; returns it if the build has not changed.
+
+        Without a former one, new engines start, and end if no snapshot opens on them.
+        """
         if former is not None:
             store = Store(self.settings.root)
             if build_version(store, self.settings.build) == former.version:
                 return former
-        if engines is None:
-            engines = self._edition.engines if self._edition else self._engines()
-        return Snapshot(self.settings, engines, self._move)
-
-    def _engines(self) -> SharedEngines:
-        return SharedEngines(self.settings, self._openers)
+        engines = former.engines if former else SharedEngines(self.settings, self._openers)
+        try:
+            return Snapshot(self.settings, engines, self._move)
+        except BaseException:
+            engines.close_unused()
+            raise
 
     def _max_rows(self, kind: str) -> int:
         """Largest batch: one row if a model answers, so that no row waits for another's answer."""
@@ -233,16 +238,16 @@ class PipelineService:
             await asyncio.to_thread(former.close)
 
     def _renew_engines(self) -> None:
-        """Restart the engines, as stopped ones stay stopped; once per ENGINE_RETRY_S at most."""
+        """Restart the engines, as stopped ones stay stopped: one restart at a time.
+
+        One begins once per ENGINE_RETRY_S at most.
+        """
+        if self._renewing is not None and not self._renewing.done():
+            return
         if time.monotonic() - self._stopped_at < ENGINE_RETRY_S:
             return
         self._stopped_at = time.monotonic()
-
-        async def renewed() -> None:
-            engines = await asyncio.to_thread(self._engines)
-            await self.reload(force=True, engines=engines)
-
-        self._renewing = asyncio.create_task(renewed())
+        self._renewing = asyncio.create_task(self.reload(renewed=True))
 
     async def _watch(self) -> None:
         """Reload when the build's pointer changes."""

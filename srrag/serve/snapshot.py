@@ -67,6 +67,10 @@ class SharedEngines:
     def release(self) -> None:
         """Count one user less, and close the engines with the last."""
         self._users -= 1
+        self.close_unused()
+
+    def close_unused(self) -> None:
+        """Close the engines unless a snapshot uses them, such as after one that failed to open."""
         if not self._users:
             self._running.close()
 

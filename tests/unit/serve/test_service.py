@@ -6,28 +6,40 @@ import asyncio
 import json
 import re
 import shutil
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import jobs.forget
 from srrag.config.compose import configure
 from srrag.core.pipeline import Pipeline
+from srrag.core.step import Step
 from srrag.engine.openai import session
+from srrag.expand.read_follow_up import ReadFollowUp
 from srrag.lab.measure.references import read_gold, resource_path
 from srrag.retrieve.search import SearchSparse
 from srrag.serve import service
 from srrag.serve.errors import ApiError
 from srrag.serve.service import AccessLog, PipelineService
 from srrag.serve.settings import Limits, ServeSettings
-from srrag.serve.snapshot import PipelineJob, PipelineResult, opening_fault
+from srrag.serve.snapshot import (
+    Move,
+    PipelineJob,
+    PipelineResult,
+    SharedEngines,
+    Snapshot,
+    opening_fault,
+)
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
 from tests.endpoint import Endpoint, serve
+from tests.engines import ToyModel
 from tests.sample_json import asked_schema, read_papers, supported
 from tests.unit.serve.serving import (
     CAST,
@@ -57,9 +69,9 @@ async def ask(
     return await host.answered(host.ask(kind, PipelineJob({"text": text}), time.monotonic() + s))
 
 
-def toy_host(tmp_path: Path, **limits: Any) -> PipelineService:
+def toy_host(tmp_path: Path, *more: Step, **limits: Any) -> PipelineService:
     """A host of an empty root, which has opened nothing."""
-    pipeline = Pipeline(rank=(), answer=(SearchSparse(),))
+    pipeline = Pipeline(rank=(), answer=(*more, SearchSparse()))
     told = ServeSettings(root=tmp_path, pipelines={"toy": pipeline}, limits=Limits(**limits))
     return PipelineService(told)
 
@@ -248,6 +260,47 @@ def test_an_engine_that_is_gone_is_503_and_comes_back(
         while client.post("/v1/answers", json=body).status_code != 200:
             assert time.monotonic() < until
             time.sleep(0.2)
+
+
+def engine_threads() -> int:
+    return sum(thread.name == "engines" for thread in threading.enumerate())
+
+
+def test_engines_are_renewed_one_at_a_time_and_closed_where_nothing_opens_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "ENGINE_RETRY_S", 0.0)
+    host, before = toy_host(tmp_path, ReadFollowUp(engine=ToyModel())), engine_threads()
+    opened, may_end = list[SharedEngines](), threading.Event()
+
+    def opening(_: ServeSettings, engines: SharedEngines, move: Move) -> Snapshot:
+        opened.append(engines)
+        assert may_end.wait(60)
+        raise ValueError("there is no such file")
+
+    async def renewed() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def main() -> None:
+        host._edition = cast(Snapshot, SimpleNamespace(version="first"))
+        host._renew_engines()
+        until = time.monotonic() + 60
+        while not opened and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        assert engine_threads() == before + 1
+        for _ in range(3):
+            host._renew_engines()
+        may_end.set()
+        await renewed()
+        assert (len(opened), engine_threads()) == (1, before)
+        host._renew_engines()
+        await renewed()
+        assert (len(opened), engine_threads()) == (2, before), "the next one is a new attempt"
+
+    monkeypatch.setattr(service, "Snapshot", opening)
+    asyncio.run(main())
+    assert opened[0] is not opened[1] and host.stale == "there is no such file"
 
 
 def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: Path) -> None:
