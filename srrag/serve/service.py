@@ -36,6 +36,7 @@ from srrag.storage.mirror import bring
 from srrag.storage.store import Store
 
 T = TypeVar("T")
+Lane = Batcher[Callable[[], Any], Any]
 
 _FAILED_PAUSE = 10
 """Factor by which the watch pause grows after a build that could not be opened."""
@@ -103,10 +104,10 @@ class PipelineService:
             self._work, self._max_rows, limits.max_waiting,
             limits.calls if models else 1, len(settings.keys) > 1, self.turns, self.metrics.batch,
         )  # fmt: skip
-        self.calls: Batcher[Callable[[], Any], Any] = Batcher(
-            self._called, lambda kind: 1, limits.max_waiting, 1, len(settings.keys) > 1, self.turns
-        )
+        self.calls = self._lane()
         """The lane of what is no question: texts to rank, walks of the graph, what a page reads."""
+        self.replies = self._lane()
+        """The lane in which answers that are made are written: no long call holds them up."""
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
 
     @asynccontextmanager
@@ -121,7 +122,8 @@ class PipelineService:
             if self._watcher is not None:
                 self._watcher.cancel()
             await self.batcher.close(self.settings.limits.drain_s)
-            await self.calls.close(self.settings.limits.drain_s)
+            lanes = (self.calls, self.replies)
+            await asyncio.gather(*(lane.close(self.settings.limits.drain_s) for lane in lanes))
             await self._exchanged(None)
             if self.traces is not None:
                 await asyncio.to_thread(self.traces.close)
@@ -138,9 +140,15 @@ class PipelineService:
         _ = self.edition
         return self.batcher.submit(kind, asked, deadline, caller)
 
-    async def call(self, make: Callable[[], T], deadline: float, caller: str) -> T:
-        """What `make` returns, made in its caller's turn; raises ApiError and what it raises."""
-        made: T = await self.calls.result(self.calls.submit("call", make, deadline, caller))
+    async def call(
+        self, make: Callable[[], T], deadline: float, caller: str, lane: Lane | None = None
+    ) -> T:
+        """What `make` returns, made in its caller's turn; raises ApiError and what it raises.
+
+        It waits in the lane `calls` or in the one given.
+        """
+        lane = lane or self.calls
+        made: T = await lane.result(lane.submit("call", make, deadline, caller))
         return made
 
     async def answered(self, ticket: Asking) -> PipelineResult:
@@ -215,6 +223,11 @@ class PipelineService:
                 self._in_hand += Counter()  # removes snapshots without running batches
             if last:
                 edition.close()
+
+    def _lane(self) -> Lane:
+        """A lane of calls, one at a time for each caller; its threads start with its calls."""
+        limits, shared = self.settings.limits, len(self.settings.keys) > 1
+        return Batcher(self._called, lambda kind: 1, limits.max_waiting, 1, shared, self.turns)
 
     def _called(
         self, kind: str, tickets: Sequence[Ticket[Callable[[], Any], Any]]

@@ -75,7 +75,8 @@ class PendingQuestion:
             pipeline=self.pipeline, rewritten_from=self.asked_as(found.row["text"]),
             off=tuple(self.host.settings.pipelines[self.pipeline].left_out),
         )  # fmt: skip
-        return await self.host.call(make, self.passing.deadline, self.passing.counted)
+        host, passing = self.host, self.passing
+        return await host.call(make, passing.deadline, passing.counted, host.replies)
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the pipeline's events, and last ("found", PipelineResult).

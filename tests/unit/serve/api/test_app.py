@@ -7,7 +7,9 @@ import hashlib
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
 from srrag.serve.api import browse
 from srrag.storage.store import Store
+from srrag.synthesis.synthesis import Synthesis
 from tests.findings_root import PREVENTS, with_findings
 from tests.unit.serve.serving import CAST, events, served, settings
 
@@ -168,6 +171,29 @@ def test_a_synthesis_is_the_record_of_the_command_with_a_plot_of_each_pool(
             "/v1/synthesis", json={"question": "x y"}, headers={"x-timeout-s": "1e-6"}
         )
         assert code(late) == (504, "deadline")
+
+
+def test_an_answer_is_written_while_a_synthesis_of_its_caller_is_made(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(_: Synthesis) -> list[str]:
+        begun.set()
+        assert may_end.wait(120)
+        return ["plot"]
+
+    monkeypatch.setattr(browse, "as_images", slow)
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(client.post, "/v1/synthesis", json={"question": PREVENTS})
+        try:
+            assert begun.wait(60)
+            reply = client.post("/v1/answers", json=QUESTION, headers={"x-timeout-s": "30"})
+            assert reply.status_code == 200, reply.text
+            assert not made.done()
+        finally:
+            may_end.set()
+        assert made.result().json()["plots"] == ["plot"]
 
 
 def test_a_synthesis_that_cannot_be_is_refused_in_one_line(
