@@ -167,7 +167,17 @@ def _add_graph(app: FastAPI, host: PipelineService) -> None:
 
 
 def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
-    gathered: dict[str, StudyFindings] = {}
+    opened: dict[str, StudyFindings] = {}
+    lock = threading.Lock()
+
+    def findings() -> StudyFindings:
+        version = host.edition.version
+        with lock:  # callers' threads ask at once: one reads, the others wait for it
+            if version not in opened:
+                fresh = StudyFindings(Store(host.settings.root), host.settings.build, ontology())
+                opened.clear()
+                opened[version] = fresh
+            return opened[version]
 
     @app.post("/v1/synthesis", responses=shown("synthesis"))
     async def synthesis(body: SynthesisRequest, request: Request) -> Json:
@@ -180,16 +190,12 @@ def _add_synthesis(app: FastAPI, host: PipelineService) -> None:
             raise ApiError(422, *fault, "question")
 
         def made() -> Json:
-            version = host.edition.version
-            if version not in gathered:
-                fresh = StudyFindings(Store(host.settings.root), host.settings.build, ontology())
-                gathered.clear()
-                gathered[version] = fresh
-            if why := gathered[version].unread(body.question, READ_BY_RULES):
+            gathered = findings()
+            if why := gathered.unread(body.question, READ_BY_RULES):
                 raise ApiError(404, "no_findings", f"this library holds no findings; {why}")
             try:
                 told = [(each.doc_id, each.text) for each in body.told]
-                found = gathered[version].synthesise(body.question, body.answer, told)
+                found = gathered.synthesise(body.question, body.answer, told)
             except UsageError as error:  # what it needs is not installed
                 raise ApiError(501, "extra", str(error)) from error
             return found.json | {"plots": as_images(found)}

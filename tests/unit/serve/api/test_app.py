@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
 import re
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 import srrag
@@ -22,6 +27,7 @@ from srrag.core.pipeline import bind
 from srrag.rerank.betr import scorer
 from srrag.retrieve.questions import MAX_QUESTION_CHARS, question_table
 from srrag.serve.api import browse
+from srrag.serve.api.bodies import SynthesisRequest
 from srrag.storage.store import Store
 from srrag.synthesis.synthesis import Synthesis
 from tests.findings_root import PREVENTS, with_findings
@@ -194,6 +200,76 @@ def test_an_answer_is_written_while_a_synthesis_of_its_caller_is_made(
         finally:
             may_end.set()
         assert made.result().json()["plots"] == ["plot"]
+
+
+class SlowFindings:
+    """Findings of nothing, which take a moment to read."""
+
+    read = 0
+
+    def __init__(self, *_: Any) -> None:
+        SlowFindings.read += 1
+        time.sleep(0.2)
+
+    def unread(self, question: str, most: int) -> str:
+        return ""
+
+    def synthesise(self, *_: Any) -> Any:
+        return SimpleNamespace(json={})
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An edition whose version a test sets."""
+    monkeypatch.setattr(browse, "StudyFindings", SlowFindings)
+    monkeypatch.setattr(browse, "as_images", lambda found: [])
+    monkeypatch.setattr(SlowFindings, "read", 0)
+    return SimpleNamespace(version="first")
+
+
+def synthesising(edition: Any) -> Callable[[], Awaitable[Any]]:
+    """The route of a server that makes each call in a thread of its own."""
+
+    async def call(make: Callable[[], Any], *_: Any) -> Any:
+        return await asyncio.to_thread(make)
+
+    told = SimpleNamespace(root="nowhere", build="default")
+    host: Any = SimpleNamespace(edition=edition, settings=told, call=call)
+    browse._add_synthesis(app := FastAPI(), host)
+    (made,) = [route.endpoint for route in app.routes if isinstance(route, APIRoute)]
+    passing = SimpleNamespace(deadline=0.0, counted="")
+    request = SimpleNamespace(scope={"passing": passing})
+    body = SynthesisRequest.model_validate({"question": PREVENTS})
+    return lambda: made(body, request)
+
+
+def test_requests_that_come_at_once_read_the_findings_once(versions: Any) -> None:
+    ask = synthesising(versions)
+
+    async def both() -> list[Any]:
+        return list(await asyncio.gather(ask(), ask()))
+
+    assert asyncio.run(both()) == [{"plots": []}] * 2
+    assert SlowFindings.read == 1
+
+
+def test_a_synthesis_ends_on_the_findings_it_began_with(
+    versions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = synthesising(versions)
+
+    async def asked() -> Any:
+        return await ask()
+
+    def unread(self: SlowFindings, question: str, most: int) -> str:
+        if versions.version == "first":
+            versions.version = "second"
+            assert asyncio.run(asked()) == {"plots": []}, "of the next version, meanwhile"
+        return ""
+
+    monkeypatch.setattr(SlowFindings, "unread", unread)
+    assert asyncio.run(asked()) == {"plots": []}
+    assert SlowFindings.read == 2
 
 
 def test_a_synthesis_that_cannot_be_is_refused_in_one_line(
