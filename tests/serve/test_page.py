@@ -460,6 +460,22 @@ def test_an_answer_has_an_address_and_the_way_back_leads_to_it(browser: Browser,
         assert "has changed since this link" in page.inner_text("#notice")
 
 
+def test_the_way_back_calls_off_the_answer_that_is_on_its_way(browser: Browser, url: str) -> None:
+    with visit(browser, url) as page:
+        ask(page, CAST)
+        with held(page, "**/v1/answers/stream") as stream:
+            page.fill("#question", ADOLESCENTS)
+            page.press("#question", "Enter")
+            stream.wait()
+            page.go_back()
+            expect(page.locator("#asked")).to_have_text(CAST)
+        settled(page)
+        assert page.inner_text("#asked") == CAST and "ten days" in page.inner_text("#answer")
+        assert "q=How+long" in page.url and page.inner_text("#progress") == ""
+        page.go_forward()
+        expect(page.locator("#asked")).to_have_text(ADOLESCENTS)
+
+
 def test_an_answer_is_taken_along_as_text_and_references(browser: Browser, url: str) -> None:
     with visit(browser, url) as page:
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])

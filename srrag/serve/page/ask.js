@@ -302,6 +302,8 @@ function arrive() {
   const { question, version } = current();
   const reply = known.get(location.search);
   if (question && reply) {
+    asking?.abort();
+    asking = null;
     clear();
     at("progress").textContent = "";
     show(reply);
