@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from srrag.answer.clinical import clinical_reading
 from srrag.answer.evidence import Evidence, EvidenceQuote, papers_of
@@ -540,3 +540,39 @@ def test_a_follow_up_is_shown_as_it_was_read(browser: Browser, url: str) -> None
         expect(page.locator("#asked")).to_have_text(read)
         assert "You asked “And in adolescents?”" in page.inner_text("#read-as")
         assert "in+adolescents" in page.url, "the link stands alone"
+
+
+def test_a_follow_up_that_failed_is_asked_again_with_its_conversation(
+    browser: Browser, url: str
+) -> None:
+    asked: list[list[str]] = []
+
+    def note(request: Request) -> None:
+        if request.url.endswith("/v1/answers/stream"):
+            body = request.post_data_json or {}
+            asked.append([turn["question"] for turn in body.get("history", [])])
+
+    stream = "**/v1/answers/stream"
+    with visit(browser, url, faults=True) as page:
+        ask(page, CAST)
+        page.on("request", note)
+        page.route(stream, lambda route: route.fulfill(status=503, body="{}"))
+        page.fill("#question", "And in adolescents?")
+        page.press("#question", "Enter")
+        expect(page.locator("#fault")).to_be_visible()
+        settled(page)
+        page.unroute(stream)
+        with held(page, stream) as kept:
+            page.click("#ask [type=submit]")
+            kept.wait()
+            page.fill("#question", "And in children?")
+            page.press("#question", "Enter")
+            while len(kept.routes) < 2:
+                page.evaluate("0")
+        settled(page)
+        assert asked == [[CAST]] * 3, "a question leans on the last answer that came"
+        assert "You asked “And in children?”" in page.inner_text("#read-as")
+        page.evaluate("history.go(-3)")
+        expect(page.locator("#start")).to_be_visible()
+        ask(page, WALKING)
+        assert asked[-1] == [], "a question from the start leans on none"

@@ -13,6 +13,7 @@ const nowhere = () => {};
 const known = new Map(); // replies by address, for back and forward
 let asking = null;
 let shown = null; // the reply that feedback is about
+let turns = []; // what the question in the box leans on
 let draft = { text: "", evidence: [] };
 
 // ---- asking ----
@@ -24,6 +25,7 @@ async function answer(question, wanted = "", before = []) {
   const own = (asking = new AbortController());
   const place = { question, pipeline: at("pipelines").hidden ? "" : at("pipeline").value };
   at("question").value = question;
+  turns = before;
   clear();
   moveTo(place);
   try {
@@ -122,6 +124,7 @@ const verdict = (reply) => [reply.option && `Chosen: ${reply.option}`, reply.sta
 
 export function show(reply) {
   shown = reply;
+  turns = [turnOf(reply)];
   const { clinical: reading } = reply;
   const open = (number, asker, finding) => openPaper(reply, number, asker, finding);
   at("result").hidden = false;
@@ -311,6 +314,7 @@ function arrive() {
     ask(question, version);
   } else {
     asking?.abort();
+    turns = [];
     clear();
     document.body.classList.remove("answered");
     at("question").placeholder = "A clinical question, in a sentence";
@@ -323,7 +327,7 @@ function arrive() {
 const online = () => { at("offline").hidden = navigator.onLine; };
 
 at("grades").append(gradeTable());
-at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", shown ? [turnOf(shown)] : []); });
+at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(at("question").value, "", turns); });
 at("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
