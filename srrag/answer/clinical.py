@@ -271,8 +271,11 @@ def other_language(question: str, texts: Sequence[str]) -> str:
 
 
 def _as_text(answer: AnswerRecord, points: Sequence[UntoldPoint], references: Sequence[str]) -> str:
-    """The answer as plain text, to be pasted into a note."""
+    """The answer with its remarks as plain text, to be pasted into a note."""
+    from srrag.answer.record import remarks
+
     body = [answer.question, "", answer.answer, ""]
+    body += [line for each in remarks(answer) for line in (each, "")]
     if points:
         body += ["What this does not tell", *(f"- {point.text}" for point in points), ""]
     if references:

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from srrag.answer.clinical import clinical_reading
 from srrag.answer.evidence import Evidence, EvidenceQuote, LeftOutPaper, papers_of
 from srrag.answer.record import (
     AnswerFinding,
@@ -62,6 +63,14 @@ CHAT_LEFT_OUT = {
     "error": "an error of the API",
 }
 """Fields that the text of a chat does not show; its field `srrag` holds all."""
+COPIED_LEFT_OUT = {
+    **LEFT_OUT,
+    "rewritten_from": "the question stands as it was read",
+    "clinical": "the text is a part of it",
+    "model": "its last line says that a machine answered",
+    "error": "an error of the API",
+}
+"""Fields that the text which the question page copies does not show."""
 _PROGRAMS = "a figure for programs"
 ASK_LEFT_OUT = {
     "verdict": LEFT_OUT["verdict"],
@@ -130,6 +139,7 @@ FACES: dict[str, tuple[Callable[[], str], Mapping[str, str]]] = {
     "Python": (lambda: str(REPLY) + str(FAILED), LEFT_OUT),
     "notebook": (lambda: REPLY._repr_html_() + FAILED._repr_html_(), HTML_LEFT_OUT),
     "chat": (lambda: FULL.answer + sources(FULL), CHAT_LEFT_OUT),
+    "copied": (lambda: clinical_reading(FULL).text, COPIED_LEFT_OUT),
 }
 PAGES = {
     "ask": (
@@ -146,7 +156,7 @@ PAGES = {
 def test_a_text_tells_each_field_or_names_it_as_left_out(face: str) -> None:
     render, left_out = FACES[face]
     text = render()
-    silent = {name for name in NAMES if TELLS[name] not in text}
+    silent = {name for name in NAMES if TELLS[name].lower() not in text.lower()}
     assert silent - {*left_out} == set(), "neither shown nor left out"
     assert {*left_out} <= {*NAMES} and all(left_out.values()), "each with a reason"
 

@@ -17,7 +17,7 @@ from srrag.answer.clinical import (
     reference_line,
 )
 from srrag.answer.evidence import Evidence, papers_of
-from srrag.answer.record import AnswerRecord, AnswerSentence
+from srrag.answer.record import AnswerNote, AnswerRecord, AnswerSentence
 from srrag.core.standing import STUDIES
 
 ASKED = "Does bracing prevent ankle sprains in adults?"
@@ -171,6 +171,13 @@ def test_the_whole_is_also_text() -> None:
     assert text.startswith(f"{ASKED}\n\nThe text.\n\nWhat this does not tell\n- Only one paper")
     assert "Sources\n[1] Braces. 2020. Grade C (randomised trial)." in text
     assert "What this" not in read(piece(1), state="not").text
+
+
+def test_the_text_tells_what_is_missing_and_what_was_not_used() -> None:
+    note = AnswerNote(kind="publication", text="Not used: “Lamps”, retracted (PMID 9).")
+    text = read(piece(1), state="partly", missing="Doses.", notes=(note,)).text
+    told = f"Answered in part.\n\nMissing: Doses.\n\nNote: {note.text}"
+    assert text.startswith(f"{ASKED}\n\nThe text.\n\n{told}\n\nWhat this does not tell\n")
 
 
 def test_a_question_in_another_language_is_told() -> None:
