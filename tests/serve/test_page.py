@@ -403,6 +403,20 @@ def test_an_answer_by_a_model_shows_verdict_findings_limits_and_what_is_missing(
         accessible(page)
 
 
+def test_a_paper_that_was_found_but_not_cited_carries_its_mark(browser: Browser, url: str) -> None:
+    item = Evidence(
+        number=1, evidence_id="e", doc_id="d", title="Lamps for knees", text="Pain fell.",
+        standing="concern", standing_link="pmid:9",
+    )  # fmt: skip
+    reply = AnswerRecord(
+        question="q", answer="Nothing here says so.", state="not", evidence=(item,)
+    )
+    with visit(browser, url) as page:
+        page.evaluate("async (reply) => (await import('/ask.js')).show(reply)", read(reply))
+        assert page.inner_text("#uncited .standing") == "Expression of concern"
+        accessible(page)
+
+
 def test_quotes_and_sources_of_a_document_are_shown_as_text(browser: Browser, url: str) -> None:
     text = "## Who\n𝛂 <b>Boys</b> improved **fast**. Girls did not.\n- one\n"
     text += "| a | b |\n|---|---|\n| 1 | 2 |"

@@ -2,7 +2,7 @@
 
 import { findingsHere, offerAcross } from "./across.js";
 import { at, call, during, fail, make, read, several, withKey } from "./dom.js";
-import { badge, gradeTable, paragraphs, titleOf } from "./evidence.js";
+import { badge, gradeTable, paragraphs, standingMark, titleOf } from "./evidence.js";
 import { showPaper } from "./paper.js";
 import { address, current, moveTo, remember, showPast } from "./places.js";
 import { bottomLine, certainty, claims, findingsOf, points, showFindings } from "./reading.js";
@@ -223,7 +223,7 @@ function showOthers(reply, open) {
     : `${several(others.length, "passage")} found, none cited`;
   at("uncited").replaceChildren(...others.map((item) => {
     const button = make("button", { type: "button", className: "source", dir: "auto" },
-      badge(item.grade, claims(reply, item.number)), ` ${titleOf(item)}`, item.year ? ` (${item.year})` : "");
+      badge(item.grade, claims(reply, item.number)), " ", standingMark(item), titleOf(item), item.year ? ` (${item.year})` : "");
     button.addEventListener("click", () => open(item.number, button));
     return make("li", {}, button);
   }));
