@@ -153,7 +153,7 @@ def _add_retrieval(app: FastAPI, host: PipelineService) -> None:
     async def window(unit_id: str) -> bodies.WindowJson:
         """A window with its document."""
         edition = host.edition
-        found = bodies.window(unit_id, edition.units, edition.version)
+        found = bodies.window(unit_id, edition.units, edition.standings, edition.version)
         if found is None:
             raise ApiError(404, "not_found", "there is no such window", "unit_id")
         return found

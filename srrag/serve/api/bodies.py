@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from srrag.answer.clinical import clinical_reading
+from srrag.answer.evidence import told
 from srrag.answer.record import AnswerRecord, StepTime, step_times
+from srrag.core.standing import Standings, mark
 from srrag.core.units import Units
 from srrag.retrieve.passages import FoundPassage, found_passages
 from srrag.retrieve.questions import MAX_QUESTION_CHARS
@@ -202,6 +204,10 @@ class WindowJson(BaseModel):
     source: str
     source_id: str
     pmid: str
+    status: Annotated[
+        str,
+        told('what a reader must know of its publication, as "retracted (PMID 1)"; "" for nothing'),
+    ]
     version: str
 
 
@@ -256,7 +262,7 @@ def hits(found: PipelineResult, *, id: str, k: int, pipeline: str) -> Hits:
     )
 
 
-def window(unit_id: str, units: Units, version: str) -> WindowJson | None:
+def window(unit_id: str, units: Units, standings: Standings, version: str) -> WindowJson | None:
     """The window with exactly this id as JSON, or None."""
     try:
         item = units.take([unit_id]).to_pylist()[0]
@@ -265,5 +271,7 @@ def window(unit_id: str, units: Units, version: str) -> WindowJson | None:
     if item["unit_id"] != unit_id:  # the lookup compares only the first 64 bits
         return None
     document = units.take_documents([item["doc_id"]]).to_pylist()[0]
-    joined = {**document, **item, "version": version}
+    (standing,), (link,) = standings.find([item["doc_id"]])
+    status = mark({"standing": standing, "standing_link": link})
+    joined = {**document, **item, "status": status, "version": version}
     return WindowJson(**{name: joined[name] for name in WindowJson.model_fields})

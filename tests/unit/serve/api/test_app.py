@@ -153,6 +153,23 @@ def test_search_ranks_windows_and_each_can_be_read(client: TestClient) -> None:
         assert client.get(f"/v1/windows/{unit_id}").status_code == 404
 
 
+def test_a_window_tells_the_status_of_its_paper(
+    sample_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(settings(sample_root, "pipeline=bm25")) as (client, host):
+        body = {"query": "ankle sprain cast", "k": 1}
+
+        def status() -> str:
+            (hit,) = client.post("/v1/search", json=body).json()["hits"]
+            window = client.get(f"/v1/windows/{hit['unit_id']}").json()
+            assert window["status"] == hit["status"]
+            return str(window["status"])
+
+        assert status() == ""
+        monkeypatch.setattr(host.edition.standings, "find", lambda ids: (["corrected"], ["pmid:9"]))
+        assert status() == "corrected after publication (PMID 9)"
+
+
 def test_a_synthesis_is_the_record_of_the_command_with_a_plot_of_each_pool(
     sample_root: Path, tmp_path: Path
 ) -> None:
