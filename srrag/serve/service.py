@@ -174,7 +174,7 @@ class PipelineService:
             try:
                 new = await asyncio.to_thread(self._open, None if renewed else former)
             except Exception as error:
-                self.stale = one_line(error)
+                self.stale = one_line(error) or type(error).__name__
                 self.metrics.reloads.labels("failed").inc()
                 raise
             self.stale = ""
