@@ -140,6 +140,7 @@ def be_patient() -> None:
 
 
 def _replace_agents(services: Any) -> None:
+    """Have this script stand in for both agents of each node that this process starts."""
     modes = {"dashboard_agent": "--absent", "runtime_env_agent": "--agent"}
     build = services._build_python_executable_command_memory_profileable
 
