@@ -111,6 +111,7 @@ def clinical_reading(answer: AnswerRecord) -> ClinicalReading:
     numbers = {number for each in answer.sentences for number in each.citations}
     lines = _bottom_line(answer) if cited else ()
     points = tuple(_untold(answer, papers, numbers)) if cited else ()
+    language = other_language(answer.question, [item.text for item in answer.evidence])
     references = tuple(reference_line(paper, numbers) for paper in cited)
     return ClinicalReading(
         "Not enough evidence" if answer.state == "not" else "Bottom line",
@@ -118,9 +119,9 @@ def clinical_reading(answer: AnswerRecord) -> ClinicalReading:
         _certainty(answer, cited, lines),
         points,
         _papers(answer),
-        other_language(answer.question, [item.text for item in answer.evidence]),
+        language,
         references,
-        _as_text(answer, points, references),
+        _as_text(answer, language, points, references),
         as_ris(cited),
         as_bibtex(cited),
     )
@@ -165,24 +166,20 @@ def _untold(answer: AnswerRecord, papers: Sequence[Paper], numbers: set[int]) ->
     only = "Only one paper is cited: the answer stands on it alone."
     return [
         *([UntoldPoint("single", only)] if len(cited) == 1 else []),
-        *_standings(answer, cited),
+        *_standings(cited),
         *_people(answer, cited),
         *_guideline(answer, found),
         _age(papers),
     ]
 
 
-def _standings(answer: AnswerRecord, cited: Mapping[str, Paper]) -> list[UntoldPoint]:
-    """Cited papers that are not in order, and that nobody looked."""
-    told = [
+def _standings(cited: Mapping[str, Paper]) -> list[UntoldPoint]:
+    """Cited papers that are not in order; where no build looked, a note of the answer says so."""
+    return [
         UntoldPoint("standing", f"{mark} is {paper.status}.")
         for mark, paper in cited.items()
         if paper.status
     ]
-    if not any(answer.evidence[paper.numbers[0] - 1].standing for paper in cited.values()):
-        text = "Whether these papers were retracted is not known: this library did not look."
-        told.append(UntoldPoint("standing_unknown", text))
-    return told
 
 
 def _people(answer: AnswerRecord, cited: Mapping[str, Paper]) -> list[UntoldPoint]:
@@ -270,12 +267,14 @@ def other_language(question: str, texts: Sequence[str]) -> str:
     return f"Your question seems to be in {asked}; the papers here are in {found}. Ask in {found}."
 
 
-def _as_text(answer: AnswerRecord, points: Sequence[UntoldPoint], references: Sequence[str]) -> str:
+def _as_text(
+    answer: AnswerRecord, language: str, points: Sequence[UntoldPoint], references: Sequence[str]
+) -> str:
     """The answer with its remarks as plain text, to be pasted into a note."""
     from srrag.answer.record import remarks
 
     body = [answer.question, "", answer.answer, ""]
-    body += [line for each in remarks(answer) for line in (each, "")]
+    body += [line for each in (language, *remarks(answer)) if each for line in (each, "")]
     if points:
         body += ["What this does not tell", *(f"- {point.text}" for point in points), ""]
     if references:

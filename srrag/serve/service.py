@@ -260,7 +260,16 @@ class PipelineService:
         if time.monotonic() - self._stopped_at < ENGINE_RETRY_S:
             return
         self._stopped_at = time.monotonic()
-        self._renewing = asyncio.create_task(self.reload(renewed=True))
+        self._renewing = asyncio.create_task(self._renewed())
+
+    async def _renewed(self) -> None:
+        try:
+            await self.reload(renewed=True)
+        except Exception as error:  # the next question that finds no engine tries again
+            self._log_failed(error)
+
+    def _log_failed(self, error: Exception) -> None:
+        self.log(event="reload", error=f"{type(error).__name__}: {one_line(error)}")
 
     async def _watch(self) -> None:
         """Reload when the build's pointer changes."""
@@ -276,7 +285,7 @@ class PipelineService:
                     seen = now
             except Exception as error:  # a build that this version cannot read may raise any
                 pause *= _FAILED_PAUSE
-                self.log(event="reload", error=f"{type(error).__name__}: {one_line(error)}")
+                self._log_failed(error)
 
 
 def _state(path: Path) -> tuple[int, int] | None:

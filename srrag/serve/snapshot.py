@@ -260,9 +260,11 @@ def opening_fault(settings: ServeSettings) -> str:
 
     A replica's own reason is lost in Ray, which says only that its startup failed.
     """
+    engines = SharedEngines(settings, None)
     try:
-        Snapshot(settings, SharedEngines(settings, None)).close()
+        Snapshot(settings, engines).close()
     except Exception as error:  # whatever it is, it is the reason
+        engines.close_unused()
         return one_line(error)
     return ""
 

@@ -27,7 +27,7 @@ async function answer(question, wanted = "", before = []) {
   at("question").value = question;
   turns = before;
   clear();
-  moveTo(place);
+  moveTo(place, false, before);
   try {
     const body = { question, options: { trace: true, clinical: true } };
     if (before.length) body.history = before;
@@ -144,8 +144,7 @@ export function show(reply) {
   tell("note", notes(reply, "evidence"));
   showLimits(reply, open);
   tell("read-as", reply.rewritten_from && `You asked “${reply.rewritten_from}”, which was read as the question above.`);
-  const unknown = reading.untold.some((point) => point.kind === "standing_unknown");
-  tell("standing", unknown ? "" : notes(reply, "publication"));
+  tell("standing", notes(reply, "publication"));
   tell("left-out", notes(reply, "support", "degraded"));
   showFindings(at("findings"), reply, open);
   at("findings-title").textContent = silent ? "What was found" : "Findings";
@@ -311,7 +310,7 @@ function arrive() {
     at("progress").textContent = "";
     show(reply);
   } else if (question) {
-    ask(question, version);
+    ask(question, version, history.state ?? []);
   } else {
     asking?.abort();
     turns = [];

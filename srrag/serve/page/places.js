@@ -17,10 +17,11 @@ export function address({ question, pipeline, version }) {
   return `${location.pathname}?${said}`;
 }
 
-// Makes the address that of an answer; a new entry only for another question.
-export function moveTo(place, instead = false) {
+// Makes the address that of an answer; a new entry only for another question. Its entry in the
+// history keeps the turns that a follow-up leans on, until it is answered and stands alone.
+export function moveTo(place, instead = false, turns = []) {
   const kind = instead || current().question === place.question ? "replaceState" : "pushState";
-  history[kind](null, "", address(place));
+  history[kind](turns, "", address(place));
   document.title = place.question ? `${place.question} · SR-RAG` : "SR-RAG";
 }
 

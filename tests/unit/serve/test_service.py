@@ -271,7 +271,8 @@ def test_engines_are_renewed_one_at_a_time_and_closed_where_nothing_opens_on_the
 ) -> None:
     monkeypatch.setattr(service, "ENGINE_RETRY_S", 0.0)
     host, before = toy_host(tmp_path, ReadFollowUp(engine=ToyModel())), engine_threads()
-    opened, may_end = list[SharedEngines](), threading.Event()
+    opened, may_end, logged = list[SharedEngines](), threading.Event(), list[dict[str, Any]]()
+    monkeypatch.setattr(host, "log", lambda **line: logged.append(line))
 
     def opening(_: ServeSettings, engines: SharedEngines, move: Move) -> Snapshot:
         opened.append(engines)
@@ -301,6 +302,7 @@ def test_engines_are_renewed_one_at_a_time_and_closed_where_nothing_opens_on_the
     monkeypatch.setattr(service, "Snapshot", opening)
     asyncio.run(main())
     assert opened[0] is not opened[1] and host.stale == "there is no such file"
+    assert logged == 2 * [{"event": "reload", "error": "ValueError: there is no such file"}]
 
 
 def test_a_call_that_nobody_waits_for_is_given_up(sample_root: Path, tmp_path: Path) -> None:
