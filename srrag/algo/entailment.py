@@ -16,7 +16,7 @@ from srrag.algo.terms import STOPWORDS
 
 Verdict = Literal["supported", "contradicted", "neutral"]
 
-VERSION = 1
+VERSION = 2
 """Raise it when a verdict changes: it is part of the identity of judges that use these rules."""
 
 THRESHOLD = 0.43
@@ -40,6 +40,7 @@ DENIAL_SHARE = 0.8
 Below that, or elsewhere in the sentence, a negation is mostly about something else.
 """
 _PREFIX_CHARS = 5
+_ENDING_CHARS = 2
 
 _SYNONYMS = """
 doctor physician clinician provider professional pharmacist specialist healthcare gp attention consult seek
@@ -111,8 +112,9 @@ def entails(text: str, claim: str, question: str = "", threshold: float = THRESH
 
     The score is the mean of two shares of the claim's content words: of those in the best three
     successive sentences, and of those in the whole text. From `threshold` on, the claim is
-    supported, unless the clauses that hold nearly all of it deny it: they negate where the claim
-    does not, or the other way round, or say the opposite of one of its words.
+    supported if the text names all of its numbers, unless the clauses that hold nearly all of it
+    deny it: they negate where the claim does not, or the other way round, or say the opposite of
+    one of its words.
     """
     words = dict.fromkeys(content_stems(claim))
     if not words:
@@ -136,6 +138,8 @@ def entails(text: str, claim: str, question: str = "", threshold: float = THRESH
         return Entailment("neutral", score, said)
     if denial := _denied(text, claim, weights):
         return Entailment("contradicted", score, f"{said}; {denial}")
+    if absent:  # of a long claim one dose is a small share of the words
+        return Entailment("neutral", score, said)
     return Entailment("supported", score, said)
 
 
@@ -163,11 +167,22 @@ def _share(weights: dict[str, float], stems: frozenset[str]) -> float:
 
 
 def _found(word: str, stems: frozenset[str]) -> bool:
-    """Whether a stem is there, or one with the same beginning: "infect" and "infecti"."""
+    """Whether a stem is there, or one that ends otherwise: "infect" and "infecti".
+
+    "Hypotension" is not "hypothyroidism": only the last letters may differ.
+    """
     if word in stems:
         return True
+    return word.isalpha() and any(_differ_in_ending(word, stem) for stem in stems)
+
+
+@lru_cache(maxsize=1 << 16)
+def _differ_in_ending(word: str, stem: str) -> bool:
     start = word[:_PREFIX_CHARS]
-    return len(start) == _PREFIX_CHARS and any(stem.startswith(start) for stem in stems)
+    if len(start) < _PREFIX_CHARS or not stem.startswith(start):
+        return False
+    kept = max(len(word), len(stem)) - _ENDING_CHARS
+    return word[:kept] == stem[:kept]
 
 
 def _denied(text: str, claim: str, weights: dict[str, float]) -> str:

@@ -57,6 +57,26 @@ def test_a_number_that_is_not_there_halves_the_score() -> None:
     assert "26" in wrong.reason
 
 
+def test_a_long_claim_with_a_dose_that_is_not_there_is_not_supported() -> None:
+    given = "Adults took paracetamol 500 mg tablets every six hours with food for severe back pain."
+    assert entails(given, given).verdict == "supported"
+    assert entails(given, given.replace("500", "5000")).verdict == "neutral"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Hypotension", "Hypothyroidism"), ("Hyperglycemia", "Hyperkalemia"),
+        ("Antibodies", "Antibiotics"), ("Intravenous lidocaine", "Intravaginal lidocaine"),
+    ],
+)  # fmt: skip
+def test_words_with_one_beginning_are_not_one_word(one: str, other: str) -> None:
+    text = f"{one} may follow."
+    assert entails(text, text).score == 1.0
+    assert entails(text, f"{other} may follow.").score < 1.0
+    assert entails("Infectious agents spread.", "Infection spreads by agents").score == 1.0
+
+
 @pytest.mark.parametrize(
     ("text", "claim"),
     [
