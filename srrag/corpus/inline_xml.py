@@ -77,9 +77,11 @@ def markdown(rows: Iterable[Sequence[TableCell[str]]]) -> Iterator[str]:
             yield f"|{' --- |' * width}"
 
 
-_EMPTY_BRACKETS = re.compile(r" ?(?:\[[\s,;\u2013-]*\]|\([\s,;\u2013-]*\))")
 _MARK = "\0"
 """Stands for a mark of a citation until the sentence is whole; XML holds no such character."""
+_NO_WORDS = rf"(?:[\s,;]*|[\s,;\u2010-\u2013-]*{_MARK}[\s,;\u2010-\u2013{_MARK}-]*)"
+_EMPTY_BRACKETS = re.compile(rf" ?(?:\[{_NO_WORDS}\]|\({_NO_WORDS}\))")
+"""Brackets of nothing or of citations; a dash alone in them is a sign, as in "HER2(-)"."""
 _MARKS = re.compile(rf"( ?){_MARK}(?:[\s,;\u2010-\u2013-]*{_MARK})*(?=(\w)?)")
 _BLANKS = re.compile(r"\s+")
 _DIGIT_END = re.compile(r"[\d)]\Z")
@@ -104,8 +106,8 @@ def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str
     parts: list[str] = []
     _collect(node, skip, parts)
     text = _BLANKS.sub(" ", "".join(parts))
-    text = _MARKS.sub(lambda found: found[1] if found[2] else "", text)
-    return _EMPTY_BRACKETS.sub("", text).strip()
+    text = _EMPTY_BRACKETS.sub("", text)
+    return _MARKS.sub(lambda found: found[1] if found[2] else "", text).strip()
 
 
 def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
@@ -137,7 +139,8 @@ def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -
     inner: list[str] = []
     _collect(node, skip, inner)
     text = "".join(inner)
-    if not text.strip(f" ,;\u2013-{_MARK}"):
+    dashes = "\u2013-" if _MARK in text else ""  # alone they are a charge or a sign
+    if not text.strip(f" ,;{dashes}{_MARK}"):
         parts.append(_MARK)
         return
     before = next((part for part in reversed(parts) if part), "")

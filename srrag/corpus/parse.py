@@ -141,7 +141,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 

@@ -51,6 +51,11 @@ def text_of(body: str, after: str = "") -> str:
          "Known. But 5 or 6."),
         ("<p>In <xref ref-type='bibr'>4</xref> it fell [<xref ref-type='bibr'>5</xref>–<xref "
          "ref-type='bibr'>7</xref>].</p>", "In it fell."),
+        ("<p>HBsAg(-), ER (–) and CD4<sup>-</sup> but Cl<sup>–</sup> [<xref ref-type='bibr'>1</xref>-"
+         "<xref ref-type='bibr'>3</xref>].</p>", "HBsAg(-), ER (–) and CD4- but Cl–."),
+        ("<p>Known<sup><xref ref-type='bibr'>1</xref></sup><sup>-</sup><sup><xref "
+         "ref-type='bibr'>3</xref></sup> (<xref ref-type='bibr'>4</xref>, <xref ref-type='bibr'>5"
+         "</xref>) ( ) of <xref ref-type='bibr'>6</xref>.</p>", "Known of."),
         ("<def-list><title>Terms</title><def-item><term>CI</term><def><p>interval</p></def>"
          "</def-item></def-list>", "Terms\n\n- CI: interval"),
         ("<sec><table><tr><td>Q</td><td>5</td></tr></table></sec>", "| Q | 5 |"),
