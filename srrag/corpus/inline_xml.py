@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Generic, NamedTuple, TypeVar
 
 from lxml import etree
@@ -17,11 +18,12 @@ Content = TypeVar("Content")
 
 
 class TableCell(NamedTuple, Generic[Content]):
-    """A cell with the columns and rows that it spans."""
+    """A cell with the columns and rows that it spans, and the place, from 0, that it asks for."""
 
     content: Content
     columns: int = 1
     rows: int = 1
+    place: int = 0
 
 
 def span_of(told: object) -> int:
@@ -30,12 +32,30 @@ def span_of(told: object) -> int:
     return min(int(text), MAX_COLUMNS) if text.isdecimal() and len(text) < 9 and int(text) else 1
 
 
-def spans_of(cell: etree._Element, columns: Sequence[str | None]) -> tuple[int, int]:
-    """Columns and rows of a cell of HTML, or of CALS, whose columns have names (OASIS TM 9502)."""
-    ends = [columns.index(name) for name in map(cell.get, ("namest", "nameend")) if name in columns]
-    wide = ends[1] - ends[0] + 1 if len(ends) == 2 else cell.get("colspan")
+def columns_of(row: etree._Element) -> dict[str, int]:
+    """The places of the columns that the table, group or head of a row of CALS names first."""
+    for holder in row.iterancestors():
+        specs = list(takewhile(lambda each: local_name(each) == "colspec", holder))
+        if specs or local_name(holder) == "table":
+            named = ((spec.get("colname"), spec.get("colnum")) for spec in specs)
+            return {
+                name: span_of(number or place) - 1
+                for place, (name, number) in enumerate(named, 1)
+                if name
+            }
+    return {}
+
+
+def spans_of(cell: etree._Element, columns: Mapping[str, int]) -> tuple[int, int, int]:
+    """Columns, rows and place of a cell of HTML, or of CALS, which names them (OASIS TM 9502).
+
+    A row of CALS leaves out empty cells, so that the next one names its column.
+    """
+    first, last = (columns.get(cell.get(name) or "") for name in ("namest", "nameend"))
+    wide = last - first + 1 if first is not None and last is not None else cell.get("colspan")
     more = (cell.get("morerows") or "").lstrip("0")
-    return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0)
+    place = columns.get(cell.get("colname") or "", first or 0)
+    return span_of(wide), span_of(cell.get("rowspan")) + (span_of(more) if more else 0), place
 
 
 def grid(rows: Iterable[Sequence[TableCell[Content]]], blank: Content) -> list[list[Content]]:
@@ -45,7 +65,7 @@ def grid(rows: Iterable[Sequence[TableCell[Content]]], blank: Content) -> list[l
     for number, row in enumerate(rows):
         if number == MAX_ROWS:
             break
-        cells, line = iter(row), list[Content]()
+        cells, line = list(reversed(row)), list[Content]()
         while len(line) < MAX_COLUMNS:
             column = len(line)
             if column in below:
@@ -53,7 +73,10 @@ def grid(rows: Iterable[Sequence[TableCell[Content]]], blank: Content) -> list[l
                 line.append(above)
                 if left > 1:
                     below[column] = (above, left - 1)
-            elif (cell := next(cells, None)) is not None:
+            elif cells and cells[-1].place > column:
+                line.append(blank)  # an empty cell that is left out
+            elif cells:
+                cell = cells.pop()
                 for place in range(column, min(column + cell.columns, MAX_COLUMNS)):
                     line.append(cell.content)
                     if cell.rows > 1:
@@ -87,10 +110,16 @@ _BLANKS = re.compile(r"\s+")
 _DIGIT_END = re.compile(r"[\d)]\Z")
 _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
 _CITED = ("bibr", "ref")
+_NOTED = ("fn", "table-fn")
+"""Marks of footnotes, which are printed raised."""
 _IN_SENTENCE = re.compile(r"[^\W\d_]{2}|\b(?:1[89]|20)\d\d[a-z]?\b")
 """A citation with a word or a year, such as "Bell (2011)" or "2011", is a part of its sentence."""
 _SOURCE = frozenset(["tex-math", "annotation", "annotation-xml"])
 """The source of a formula, which stands beside it in characters."""
+_SIGN_APART = re.compile(r"\A([+\-\u2212\u2013])\s+(?=\d)")
+_TOKEN = re.compile(r"[+\-\u2212\u2013]?[\w.,]*")
+_WORD_END = re.compile(r"\w\Z")
+_WORD = re.compile(r"\s*\w")
 
 
 def words_of(node: etree._Element) -> str:
@@ -101,7 +130,8 @@ def words_of(node: etree._Element) -> str:
 def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str:
     """Return the text of an element on one line, without marks of citations and skipped elements.
 
-    A superscript number after a digit is written with "^", so that 10 to the 6th is not 106.
+    A superscript number after a digit is written with "^", so that 10 to the 6th is not 106, and a
+    fraction of MathML with "/".
     """
     parts: list[str] = []
     _collect(node, skip, parts)
@@ -124,8 +154,10 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
                 parts.append(_MARK)
         elif name in _SOURCE:
             pass
-        elif name == "sup":
+        elif name == "sup" or (name == "xref" and child.get("ref-type") in _NOTED):
             _superscript(child, skip, parts)
+        elif formula := _FORMULAS.get(name):
+            formula(child, skip, parts)
         elif name not in skip:
             if name in ("break", "p", "title", "label"):
                 parts.append(" ")
@@ -136,9 +168,7 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
 
 
 def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
-    inner: list[str] = []
-    _collect(node, skip, inner)
-    text = "".join(inner)
+    text = _inner(node, skip)
     dashes = "\u2013-" if _MARK in text else ""  # alone they are a charge or a sign
     if not text.strip(f" ,;{dashes}{_MARK}"):
         parts.append(_MARK)
@@ -146,3 +176,73 @@ def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -
     before = next((part for part in reversed(parts) if part), "")
     power = _DIGIT_END.search(before) and _NUMBER.match(text)
     parts.append(f"^{text}" if power else text)
+
+
+def _inner(node: etree._Element, skip: frozenset[str]) -> str:
+    inner: list[str] = []
+    _collect(node, skip, inner)
+    return "".join(inner)
+
+
+def _children(
+    node: etree._Element, skip: frozenset[str], parts: list[str], wanted: int
+) -> list[str] | None:
+    """The texts of the parts of a formula; where it has others, collect it as it stands."""
+    inner = [_inner(child, skip).strip() for child in node if local_name(child)]
+    if len(inner) == wanted:
+        return inner
+    _collect(node, skip, parts)
+    return None
+
+
+def _bracketed(text: str) -> str:
+    return text if _TOKEN.fullmatch(text) else f"({text})"
+
+
+def _power(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    """A base, in `msubsup` with an index, and its power; an empty base is what stands before."""
+    wanted = 3 if local_name(node) == "msubsup" else 2
+    if (inner := _children(node, skip, parts, wanted)) is None:
+        return
+    power = _SIGN_APART.sub(r"\1", inner[-1])
+    base = "".join(inner[:-1])
+    before = base or "".join(parts[-_NEAR:]).rstrip()
+    raised = _DIGIT_END.search(before) and _NUMBER.match(power)
+    while raised and not base and not parts[-1][-1:].strip():  # the blanks of a layout
+        parts[-1] = parts[-1].rstrip()
+        if not parts[-1]:
+            parts.pop()
+    parts.append(f"{base}^{_bracketed(power)}" if raised else f"{base}{power}")
+
+
+def _fraction(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    """A fraction, apart from a number on either side; one without a line is no fraction."""
+    if (inner := _children(node, skip, parts, 2)) is None:
+        return
+    mark = " " if (node.get("linethickness") or "1").startswith("0") else "/"
+    text = mark.join(map(_bracketed, inner))
+    following = node.getnext()
+    after = node.tail or ("" if following is None else words_of(following))
+    ahead = " " if _WORD_END.search("".join(parts[-_NEAR:])) else ""
+    parts.append(f"{ahead}{text}{' ' if _WORD.match(after) else ''}")
+
+
+def _root(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    parts.append(f"\u221a{_bracketed(_inner(node, skip).strip())}")
+
+
+def _other_root(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:
+    """A cube root and the like, as the power that it is."""
+    if inner := _children(node, skip, parts, 2):
+        parts.append(f"{_bracketed(inner[0])}^(1/{_bracketed(inner[1])})")
+
+
+_NEAR = 4
+"""Pieces of text before a formula, of which some are empty."""
+_FORMULAS: Mapping[str, Callable[[etree._Element, frozenset[str], list[str]], None]] = {
+    "msup": _power,
+    "msubsup": _power,
+    "mfrac": _fraction,
+    "msqrt": _root,
+    "mroot": _other_root,
+}

@@ -14,7 +14,7 @@ from lxml import etree
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from srrag.corpus.inline_xml import MAX_ROWS, TableCell, grid, span_of
+from srrag.corpus.inline_xml import MAX_ROWS, TableCell, grid, inline_text, span_of
 from srrag.corpus.parse_text import decode, markdown_parts
 from srrag.corpus.parsed import (
     Metadata,
@@ -75,7 +75,7 @@ def _text(node: etree._Element) -> str:
     return f"\n{within}\n" if local_name(node) == "p" else within
 
 
-_NO_TEXT = "script, style, template, noscript, iframe, svg"
+_NO_TEXT = "script, style, template, noscript, iframe, svg, annotation, annotation-xml"
 _NOISE = "nav, header, footer, aside, form, button"
 _MAX_DEPTH = 200
 _HEAD_BYTES = 2_048
@@ -106,12 +106,20 @@ _NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
 _MARKS = re.compile(r"[\d\s,;\[\]\u2013-]+")
 
 
+_TOUCHING = re.compile(r"\w")
+
+
+def _said(node: Any) -> str:
+    """The text of what stands beside an element."""
+    return node.get_text() if isinstance(node, Tag) else str(node or "")
+
+
 class _Converter(MarkdownConverter):
     def convert_sup(self, node: Any, text: str, parent_tags: set[str]) -> str:
         """Write a power with "^", so that 10 to the 6th is not 106; leave citation marks out."""
         if _MARKS.fullmatch(text) and (node.find("a") or node.find_parent("a")):
             return ""
-        power = _DIGIT_END.search(str(node.previous_sibling or "")) and _NUMBER.match(text)
+        power = _DIGIT_END.search(_said(node.previous_sibling)) and _NUMBER.match(text)
         return f"^{text}" if power else text
 
     def convert_summary(self, node: Any, text: str, parent_tags: set[str]) -> str:
@@ -157,9 +165,8 @@ def parse_html(body: bytes) -> Parsed:
     if content is None or not content.html:
         raise Unparsable("no_text", "the page has no body")
     try:
-        markdown = _TO_MARKDOWN.convert_soup(
-            repeat_cells(BeautifulSoup(content.html, "html.parser"))
-        )
+        page = with_formulas(BeautifulSoup(content.html, "html.parser"))
+        markdown = _TO_MARKDOWN.convert_soup(repeat_cells(page))
     except RecursionError as error:
         raise Unparsable("too_deep", "the elements are nested too deeply") from error
     parsed = markdown_parts(markdown, metadata)
@@ -193,6 +200,24 @@ def _content(tree: LexborHTMLParser) -> LexborNode | None:
     marked = tree.css("main") or tree.css("article")
     longest = max(marked, key=lambda node: len(node.text()), default=tree.body)
     return longest if 3 * len(longest.text()) >= len(tree.body.text()) else tree.body
+
+
+def with_formulas(page: BeautifulSoup) -> BeautifulSoup:
+    """Write formulas of MathML as those of articles are, so that 10 to the 6th is not 106."""
+    for formula in page.find_all("math"):
+        try:
+            root = xml_root(str(formula).encode())
+        except Unparsable:
+            continue  # its characters stay as they stand
+        # What touches the formula tells of what its first and last number are a part.
+        before = "".join(_TOUCHING.findall(_said(formula.previous_sibling)[-1:]))
+        root.tail = "".join(_TOUCHING.findall(_said(formula.next_sibling)[:1]))
+        holder = etree.Element("p")
+        holder.text = before
+        holder.append(root)
+        said = inline_text(holder).removeprefix(before).removesuffix(root.tail)
+        formula.replace_with(said)
+    return page
 
 
 def repeat_cells(page: BeautifulSoup) -> BeautifulSoup:

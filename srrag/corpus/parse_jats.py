@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from srrag.corpus.inline_xml import TableCell, inline_text, markdown, spans_of, words_of
+from srrag.corpus.inline_xml import (
+    TableCell,
+    columns_of,
+    inline_text,
+    markdown,
+    spans_of,
+    words_of,
+)
 from srrag.corpus.parsed import (
     Metadata,
     Parsed,
@@ -229,8 +236,8 @@ _READERS = {
 
 def _rows(table: etree._Element) -> Iterator[list[TableCell[str]]]:
     """The rows of a table of HTML, or of OASIS (CALS), which names its columns."""
-    columns = [each.get("colname") for each in table.iter("{*}colspec")]
     for row in table.iter("{*}tr", "{*}row"):
+        columns = columns_of(row)
         cells = (cell for cell in row if local_name(cell) in ("td", "th", "entry"))
         yield [TableCell(inline_text(cell), *spans_of(cell, columns)) for cell in cells]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from lxml import etree
 
 from srrag.core.spec import place_field
-from srrag.corpus.inline_xml import TableCell, inline_text, markdown, spans_of
+from srrag.corpus.inline_xml import TableCell, columns_of, inline_text, markdown, spans_of
 from srrag.corpus.parsed import Parsed, Unparsable, local_name, plain_metadata, xml_root
 from srrag.corpus.record import RawRecord, refusal, resolve, unique
 
@@ -154,15 +154,14 @@ def _table(node: etree._Element) -> Iterator[str]:
     caption = node.find("./{*}caption")
     said = "" if caption is None else inline_text(caption)
     yield f"{node.get('label')}. {said}".strip()
-    columns = [spec.get("colname") for spec in node.iter("{*}colspec")]
     rows = [[_cell(entry, columns) for entry in row.iterfind("./{*}entry")]
-            for row in node.iter("{*}row")]  # fmt: skip
+            for row in node.iter("{*}row") for columns in [columns_of(row)]]  # fmt: skip
     if lines := list(markdown(rows)):
         yield "\n".join(lines)
 
 
-def _cell(entry: etree._Element, columns: Sequence[str | None]) -> TableCell[str]:
-    """The text of an entry, and the columns and rows that it spans."""
+def _cell(entry: etree._Element, columns: Mapping[str, int]) -> TableCell[str]:
+    """The text of an entry, the columns and rows that it spans, and its place."""
     for each in entry.iter("{*}newline"):
         each.text = " "
     items = [inline_text(item) for item in entry.iter("{*}item")]

@@ -243,6 +243,22 @@ def test_html_leaves_marks_of_citations_out_and_blocks_apart() -> None:
     assert row["text"] == "It fell to 5 of 10^6.\n\nHarms\n\nRash\n\nOne\n\nTwo"
 
 
+@pytest.mark.parametrize(
+    ("html", "said"),
+    [
+        ("2×<math><semantics><msup><mn>10</mn><mn>6</mn></msup><annotation>10^{6}</annotation>"
+         "</semantics></math> cells", "2 × 10^6 cells"),
+        ("<i>10</i><sup>6</sup> cells", "10^6 cells"),
+        ("2<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> tablets &lt; 3", "2 1/2 tablets < 3"),
+        ("10<math><msup><mi></mi><mn>6</mn></msup></math>", "10^6"),
+        ("<i>R</i><sup>2</sup> (<math></math>)", "R2 ()"),
+    ],
+)  # fmt: skip
+def test_a_power_or_fraction_of_html_is_no_other_number(html: str, said: str) -> None:
+    row = one("html", f"<html><body><p>We gave {html}.</p></body></html>")
+    assert row["text"] == f"We gave {said}."
+
+
 def test_html_tells_its_doi_and_year_by_the_names_of_scholar_or_of_dublin_core() -> None:
     other = (
         "<meta name='DC.Identifier' content='pii-7'><meta name=prism.doi content='doi:10.9999/p'>"

@@ -51,8 +51,8 @@ def text_of(body: str, after: str = "") -> str:
          "Known. But 5 or 6."),
         ("<p>In <xref ref-type='bibr'>4</xref> it fell [<xref ref-type='bibr'>5</xref>–<xref "
          "ref-type='bibr'>7</xref>].</p>", "In it fell."),
-        ("<p>HBsAg(-), ER (–) and CD4<sup>-</sup> but Cl<sup>–</sup> [<xref ref-type='bibr'>1</xref>-"
-         "<xref ref-type='bibr'>3</xref>].</p>", "HBsAg(-), ER (–) and CD4- but Cl–."),
+        ("<p>HBsAg(-), ER (–) and CD4<sup>-</sup> but Cl<sup>–</sup> [<xref ref-type='bibr'>1"
+         "</xref>-<xref ref-type='bibr'>3</xref>].</p>", "HBsAg(-), ER (–) and CD4- but Cl–."),
         ("<p>Known<sup><xref ref-type='bibr'>1</xref></sup><sup>-</sup><sup><xref "
          "ref-type='bibr'>3</xref></sup> (<xref ref-type='bibr'>4</xref>, <xref ref-type='bibr'>5"
          "</xref>) ( ) of <xref ref-type='bibr'>6</xref>.</p>", "Known of."),
@@ -65,6 +65,18 @@ def text_of(body: str, after: str = "") -> str:
          "</row></thead><tbody><row><entry morerows='1'>Q</entry><entry>5</entry><entry>6</entry>"
          "</row><row><entry>7</entry><entry>8</entry></row></tbody></tgroup></table></table-wrap>",
          "| Arm | Dose | Dose |\n| --- | --- | --- |\n| Q | 5 | 6 |\n| Q | 7 | 8 |"),
+        ("<table><tgroup><colspec colname='a'/><colspec colname='b'/><tbody><row><entry>One</entry>"
+         "<entry>Two</entry></row></tbody></tgroup><tgroup><colspec colname='c1'/><colspec "
+         "colname='c2'/><colspec colname='c3'/><thead><row><entry>A</entry><entry>Placebo</entry>"
+         "<entry>Drug</entry></row></thead><tbody><row><entry colname='c1'>Deaths</entry><entry "
+         "colname='c3'>5</entry></row><row><entry>Falls</entry><entry namest='c2' nameend='c3'>7"
+         "</entry></row><row><entry colname='c3'>9</entry></row></tbody></tgroup></table>",
+         "| A | Placebo | Drug |\n| Deaths |  | 5 |\n| Falls | 7 | 7 |\n|  |  | 9 |"),
+        ("<table><tr><td>33<xref ref-type='table-fn'>1</xref></td><td>8<xref ref-type='table-fn'>"
+         "<sup>2</sup></xref></td><td>7<sup><xref ref-type='table-fn'>a</xref></sup></td></tr>"
+         "</table>", "| 33^1 | 8^2 | 7a |"),
+        ("<p>Rate 5<xref ref-type='fn'>2</xref> rose<xref ref-type='fn'/> (<xref ref-type='fn'>3"
+         "</xref>).</p>", "Rate 5^2 rose (3)."),
         ("<supplementary-material><label>S1</label><media><caption><p>Doses a day.</p></caption>"
          "</media></supplementary-material>", "Doses a day."),
         ("<fig><label>1</label><alternatives><graphic/><textual-form>A to B</textual-form>"
@@ -75,6 +87,29 @@ def text_of(body: str, after: str = "") -> str:
 )  # fmt: skip
 def test_what_stands_in_a_container_is_read(xml: str, said: str) -> None:
     assert said in text_of(xml)
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("2×<msup><mn>10</mn><mn>6</mn></msup> cells", "2×10^6 cells"),
+        ("<mn>10</mn>\n<msup><mrow/>\n<mrow><mo>−</mo>\n<mn>3</mn></mrow></msup> mol",
+         "10^−3 mol"),
+        ("<msup><mn>10</mn><mrow><mn>6</mn><mo>+</mo><mi>n</mi></mrow></msup>", "10^(6+n)"),
+        ("<msup><mi>R</mi><mn>2</mn></msup> = 0.9", "R2 = 0.9"),
+        ("<msubsup><mn>10</mn><mi/><mn>4</mn></msubsup>", "10^4"),
+        ("<mfrac><mn>1</mn><mn>2</mn></mfrac> tablet", "1/2 tablet"),
+        ("<mn>2</mn><mfrac><mn>1</mn><mn>2</mn></mfrac><mn>3</mn>", "2 1/2 3"),
+        ("<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mi>c</mi></mfrac>.", "(a+b)/c."),
+        ("<mfrac linethickness='0'><mn>5</mn><mn>2</mn></mfrac>", "5 2"),
+        ("<msqrt><mn>2</mn></msqrt> and <mroot><mn>8</mn><mn>3</mn></mroot>", "√2 and 8^(1/3)"),
+        ("<msup><mn>10</mn></msup>", "10"),
+    ],
+)  # fmt: skip
+def test_a_power_or_fraction_of_a_formula_is_no_other_number(formula: str, said: str) -> None:
+    math = f"<inline-formula><alternatives><tex-math>x</tex-math><math>{formula}</math>"
+    text = text_of(f"<p>Of {math}</alternatives></inline-formula></p>")
+    assert text.endswith(f"Of {said}")
 
 
 def test_floats_appendices_and_translations_are_read_and_letters_are_not() -> None:
@@ -180,8 +215,10 @@ SECTION = """<section class="learning-objectives"><title>Learning Outcomes</titl
 <list><item>acute<list><item>sharp</item></list></item><item>chronic</item></list>
 <figure id="f1"><media alt="x"><image src="../../media/two.jpg"/></media><caption>Paths.</caption>
 </figure><note class="tip"><title>Clinical Tip</title><para>Ask.</para></note>
-<table id="t1"><tgroup><thead><row><entry>Drug</entry><entry>Dose</entry></row></thead>
-<tbody><row><entry>A<newline/>(B)</entry><entry>1|2</entry></row></tbody></tgroup>
+<table id="t1"><tgroup><colspec colname="c1"/><colspec colname="c2"/>
+<thead><row><entry>Drug</entry><entry>Dose</entry>
+</row></thead><tbody><row><entry>A<newline/>(B)</entry><entry>1|2</entry></row><row>
+<entry colname="c2">3</entry></row></tbody></tgroup>
 <caption>Doses</caption></table></section>
 <section class="review"><para>What is pain?</para></section>"""
 GLOSSARY = (
@@ -228,7 +265,7 @@ def test_headings_lists_figures_and_tables(book: Path) -> None:
         "### Clinical Tip",
         "Ask.",
         "Table 1.1. Doses",
-        "| Drug | Dose |\n| --- | --- |\n| A (B) | 1/2 |",
+        "| Drug | Dose |\n| --- | --- |\n| A (B) | 1/2 |\n| | 3 |",
     ]
 
 
