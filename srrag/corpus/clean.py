@@ -22,12 +22,14 @@ _TAIL_CHARS = 300
 _LOOK_AHEAD = 5
 
 _DIGITS = re.compile(r"\d+")
+_EDGE_NUMBERS, _MOST_DIGITS = 2, 6
+_PAGE_NUMBER = re.compile(r"\A\d+(?= )|(?<= )\d+\Z|(?<=\bpage )\d+", re.IGNORECASE)
 _HEADING = re.compile(r"(#{1,6}) +(\S.*)")
 _LONE_NUMBER = re.compile(r"(?:[-\u2013\u2014] ?)?\d{1,4}(?: ?[-\u2013\u2014])?")
 _PAGE_OF = re.compile(r"(?:page|p\.) ?\d{1,4}(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
 _RUNNING = re.compile(
-    r"downloaded from|author manuscript|\bdoi\b|https?://|www\.|\bissn\b|et al\b|\bvol(?:ume|\.)?\b"
-    r"|\bjournal\b|\ball rights\b|page \d",
+    r"downloaded from|author manuscript|\bdoi\b|https?://|www\.|\bissn\b|et al\b"
+    r"|\bvol(?:ume|\.)? ?\d+(?!\S* ?(?:m?l|cc)\b)|\bjournal\b|\ball rights\b|page \d",
     re.IGNORECASE,
 )
 _NOTICE = re.compile(
@@ -37,6 +39,14 @@ _NOTICE = re.compile(
     r"|(?:this article is )?(?:published|licen[cs]ed) under (?:a|the) creative commons\b)",
     re.IGNORECASE,
 )
+_GOES_ON = re.compile(
+    r"rights (?:reserved|and permissions)|\bre-?use\b|open[- ]access|creative commons|copyright"
+    r"|published (?:by|under)\b|\u00a9|\(c\) ?(?:19|20)\d\d\b",
+    re.IGNORECASE,
+)
+"""What a sentence behind a notice says if it is a part of it."""
+_SENTENCE_END = re.compile(r"(?<!\b[A-Z])(?<!\bet al)[.!?][*_]* (?=\S)")
+_ITEM_BEFORE = "(b)"
 _SENTENCE_NOTICE = re.compile(
     r"(?<=[.!?)]) (?:copyright ?(?:\u00a9|\(c\)|(?=(?:19|20)\d\d\b))|\u00a9|\(c\)(?= ?(?:19"
     r"|20)\d\d\b))",
@@ -64,7 +74,7 @@ def drop_page_furniture(text: str) -> str:
     """Drop lines that recur at the edges of pages; form feeds separate the pages.
 
     A line is page furniture if it is among the outer two lines of at least 60 % of three or more
-    pages. Digits are masked, so that lines with different page numbers count as equal.
+    pages. Lines that differ in a number count as equal where it counts with the pages.
     """
     if "\f" not in text:
         return text
@@ -88,12 +98,13 @@ def page_furniture(
     else:
         need = max(_LAID_OUT_PAGES, _LAID_OUT_SHARE * len(pages))
     edges = [
-        {i: _masked(page[i]) for i in numbers} for page, numbers in zip(pages, outer, strict=True)
+        {i: _keys(page[i], at) for i in numbers}
+        for at, (page, numbers) in enumerate(zip(pages, outer, strict=True))
     ]
-    counts = Counter(key for keys in edges for key in set(keys.values()))
+    counts = Counter(key for keys in edges for key in set().union(*keys.values()))
     found = []
     for page, keys in zip(pages, edges, strict=True):
-        furniture = {i for i, key in keys.items() if counts[key] >= need}
+        furniture = {i for i, own in keys.items() if any(counts[key] >= need for key in own)}
         if len(pages) >= _MIN_PAGES:
             furniture |= {i for i in keys if _LONE_NUMBER.fullmatch(page[i].strip())}
         found.append(furniture)
@@ -101,18 +112,56 @@ def page_furniture(
 
 
 def drop_notices(lines: Sequence[str]) -> list[str]:
-    """Drop copyright, download and page-number lines, and copyright notices at line ends."""
-    kept = []
+    """Drop page-number lines, and notices of copyright and download; what is behind one stays."""
+    kept: list[str] = []
+    above = ""
     for line in lines:
         bare = line.strip().lstrip("*_ ")
         if not bare:
             kept.append(line)
             continue
-        if (_NOTICE.match(bare) and len(bare) <= 2 * _TAIL_CHARS) or _PAGE_OF.fullmatch(bare):
+        opens = _NOTICE.match(bare) and not _is_item(bare, above)
+        end = _notice_end(bare, 0) if opens else 0
+        rest = bare[end:].lstrip("*_ ") if end else line
+        if not rest or _PAGE_OF.fullmatch(rest.strip().lstrip("*_ ")):
             continue
-        notice = _SENTENCE_NOTICE.search(line, max(0, len(line) - _TAIL_CHARS))
-        kept.append(line[: notice.start()] if notice else line)
+        above = _without_notices(rest)
+        kept.append(above)
     return kept
+
+
+def _without_notices(line: str) -> str:
+    """Cut each notice that begins behind a sentence."""
+    kept, at = [], 0
+    while found := _SENTENCE_NOTICE.search(line, at):
+        start = found.start() + 1
+        item = _is_item(line[start : found.end()], line[max(0, start - _TAIL_CHARS) : start])
+        kept.append(line[at:start])
+        at = start if item else _notice_end(line, start)
+    return "".join([*kept, line[at:]]).rstrip()
+
+
+def _notice_end(text: str, start: int) -> int:
+    """Where a notice ends: with its sentence and those that go on with it, if they are short."""
+    end = start
+    while end < len(text):
+        found = _SENTENCE_END.search(text, end, end + 2 * _TAIL_CHARS)
+        following = found.end() if found else len(text)
+        if following - end > 2 * _TAIL_CHARS:
+            break
+        if end > start and not _is_notice(text[end:following].lstrip("*_ ")):
+            break
+        end = following
+    return end
+
+
+def _is_notice(sentence: str) -> bool:
+    return bool(_NOTICE.match(sentence) or _GOES_ON.search(sentence))
+
+
+def _is_item(notice: str, before: str) -> bool:
+    """Whether "(c) 2000" is the third of a list, "(c) 2000 IU of heparin"."""
+    return notice[:3].lower() == "(c)" and _ITEM_BEFORE in before[-_TAIL_CHARS:].lower()
 
 
 def drop_running_lines(lines: Sequence[str]) -> list[str]:
@@ -131,7 +180,7 @@ def drop_references(lines: Sequence[str]) -> list[str]:
     """Drop reference lists: from a heading of that name to the next heading of its level.
 
     It opens a list only if the following lines look like one, since a column of a table may have
-    that name. The list below a bare line "References" ends at an appendix too.
+    that name. The list ends at an appendix too, whatever its level.
     """
     kept: list[str] = []
     level = 0  # heading level of the list being dropped, 0 for none
@@ -169,9 +218,9 @@ def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> i
 
 
 def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:
-    if heading:
-        return len(heading[1]) <= level
-    return bool(_AFTER_REFERENCES.fullmatch(bare))
+    if heading and len(heading[1]) <= level:
+        return True
+    return bool(_AFTER_REFERENCES.fullmatch(heading[2].strip("*_ #") if heading else bare))
 
 
 def _outer(page: Sequence[str]) -> set[int]:
@@ -179,8 +228,20 @@ def _outer(page: Sequence[str]) -> set[int]:
     return {*filled[:_EDGE_LINES], *filled[-_EDGE_LINES:]}
 
 
+def _keys(line: str, page: int) -> set[str]:
+    """A line as it stands, and with each number near its edges told from that of the page."""
+    bare = line.strip()
+    found = list(_DIGITS.finditer(bare))
+    return {bare} | {
+        f"{bare[: each.start()]}#{int(each[0]) - page}{bare[each.end() :]}"
+        for each in {*found[:_EDGE_NUMBERS], *found[-_EDGE_NUMBERS:]}
+        if len(each[0]) <= _MOST_DIGITS
+    }
+
+
 def _masked(line: str) -> str:
-    return _DIGITS.sub("#", line.strip())
+    """A line without its page number, which is at an edge of it or behind "page"."""
+    return _PAGE_NUMBER.sub("#", line.strip())
 
 
 def _is_running(line: str) -> bool:

@@ -123,6 +123,53 @@ def test_copyright_lines_go_and_their_neighbours_stay() -> None:
     assert tidy_document("We studied copyright law in 2019.") == "We studied copyright law in 2019."
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("© 2019 Elsevier Ltd. We randomised 100 patients. Mortality was 5% (P = 0.3).",
+         "We randomised 100 patients. Mortality was 5% (P = 0.3)."),
+        ("**© 2020 J. Adams et al. Published by Wiley. All rights reserved.** Dose: 5 mg.",
+         "Dose: 5 mg."),
+        ("It lasted. © 2020 The Authors. The dose must not exceed 5 mg in children.",
+         "It lasted. The dose must not exceed 5 mg in children."),
+        ("We compared (a) nothing, (b) aspirin and (c) 2000 IU heparin daily.",) * 2,
+        ("We gave it as follows. (b) Aspirin daily. (c) 2000 IU heparin daily.",) * 2,
+        ("(b) Aspirin daily.\n(c) 2000 IU heparin daily.",) * 2,
+        ("It lasted. (c) 2019 S. Karger AG, Basel.", "It lasted."),
+        ("Copyright © 2019 Adams. This is an open-access article. It may be copied under the terms "
+         "of the Creative Commons licence.", ""),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_a_copyright_notice_stays(text: str, kept: str) -> None:
+    assert tidy_document(text) == kept
+    assert tidy_document(kept) == kept
+
+
+def test_an_appendix_ends_a_reference_list_at_any_level() -> None:
+    after = "### Appendix 1: Dosing in renal failure\nDo not give more than 5 mg."
+    text = f"## References\n1. A. 2001\n2. B. 2002\n{after}"
+    assert tidy_document(text) == after
+
+
+def test_volumes_of_air_and_rows_of_results_are_no_running_lines() -> None:
+    lines = [f"Tidal volume {n} ml/kg of weight" for n in (6, 8, 12)]
+    lines += [f"Adams et al reported {n} deaths of 40" for n in (3, 4, 5)]
+    assert tidy_document("\n".join(lines)) == "\n".join(lines)
+    heads = "\n\n".join(f"Volume 12, Issue 2, page {n} | J Knee\n\nFact {n}." for n in (7, 8, 9))
+    assert tidy_document(heads) == "Fact 7.\n\nFact 8.\n\nFact 9."
+
+
+def test_only_numbers_that_count_with_the_pages_are_page_numbers() -> None:
+    rows = [(23, 12), (15, 9), (19, 11)]
+    pages = [
+        f"Walking {2020} | page {n} of 30\nPlacebo {a} ({b}%)\nBody {a}.\nS{n + 33} J Knee 12"
+        for n, (a, b) in enumerate(rows, 7)
+    ]
+    assert tidy_document("\f".join(pages)) == "\n".join(
+        f"Placebo {a} ({b}%)\nBody {a}." for a, b in rows
+    )
+
+
 def test_reference_lists_go_and_what_follows_stays() -> None:
     text = "## Results\nGood.\n## References\n1. A. 2001\n### Web\n2. B. 2002\n## Appendix\nTable."
     assert tidy_document(text) == "## Results\nGood.\n## Appendix\nTable."
