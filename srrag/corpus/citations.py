@@ -38,6 +38,8 @@ _LINE = {
     "wos": re.compile(r"([A-Z][A-Z0-9])(?: (.*))?$"),
     "enw": re.compile(r"%(\S)(?: (.*))?$"),
 }
+_WIDE = re.compile(r"^[A-Z][A-Z0-9]  -", re.MULTILINE)
+_NARROW = re.compile(r"^[A-Z][A-Z0-9] -", re.MULTILINE)
 _OPENS = {"ris": "TY", "medline": "PMID", "wos": "PT", "enw": "0"}
 _LISTS = ("publication_types", "mesh", "keywords")
 # Of each value the fields that hold it, the first present one first.
@@ -127,6 +129,9 @@ def _record(fields: Fields, kind: str) -> Citation:
         values = [value for key in keys for value in fields.get(key, ())]
         if name in _LISTS:
             made[name] = [item for value in values for item in _SPLIT.split(value) if item]
+        elif name == "text":  # some write a field for each part of it
+            texts = ("\n\n".join(filter(None, fields.get(key, ()))) for key in keys)
+            made[name] = next(filter(None, texts), "")
         elif form := {"doi": doi_of, "pmid": pmid_of}.get(name):
             made[name] = next(filter(None, map(form, values)), "")
         else:
@@ -144,11 +149,17 @@ def _record(fields: Fields, kind: str) -> Citation:
 
 
 def _of_tags(text: str, kind: str) -> Iterator[Fields]:
-    """Read lines of a tag and a value; what has no tag goes on with the value above it."""
+    """Read lines of a tag and a value; what has no tag goes on with the value above it.
+
+    Where most tags of RIS have two blanks behind them, a line with one is text: "OR - 2.3".
+    """
+    by_two = kind == "ris" and len(_WIDE.findall(text)) > len(_NARROW.findall(text))
     fields: dict[str, list[str]] = {}
     values: list[str] = []
     for line in text.splitlines():
         found = _LINE[kind].match(line)
+        if found and by_two and line[3:4] == "-" and line.strip() != "ER -":
+            found = None
         if found is None:
             if values and line.strip():
                 values[-1] = f"{values[-1]} {line.strip()}".strip()

@@ -227,7 +227,10 @@ def front_matter_id(body: bytes) -> str:
 
 
 def split_trailer(text: str) -> tuple[str, Metadata]:
-    """Split a closing block of "key: value" lines below a "---" line off the text."""
+    """Split a closing block of "key: value" lines below a "---" line off the text.
+
+    A block without any key of a source, such as "Conclusion: it did not help", is text.
+    """
     head, mark, tail = text.rstrip().rpartition("\n---\n")
     lines = tail.splitlines()
     if not mark or not lines or len(lines) > _MAX_TRAILER_LINES:
@@ -239,4 +242,5 @@ def split_trailer(text: str) -> tuple[str, Metadata]:
     metadata = plain_metadata(dict(found))
     if "mesh" in metadata:
         metadata["mesh_in_text"] = metadata["mesh"]
-    return head, {key: value for key, value in metadata.items() if key in _TRAILER_KEYS}
+    kept = {key: value for key, value in metadata.items() if key in _TRAILER_KEYS}
+    return (head, kept) if kept else (text, {})

@@ -101,6 +101,18 @@ def test_ris_keeps_each_record_also_one_without_its_end() -> None:
     assert second == {"title": "Zinc for colds", "text": "Colds lasted four days."}
 
 
+def test_ris_keeps_each_part_of_an_abstract_and_lines_that_only_look_like_tags() -> None:
+    [record] = read(
+        "TY  - JOUR\nTI  - Zinc\nAB  - \nN2  - Colds lasted four days.\nN2  - The odds were\n"
+        "OR - 2.3 and favoured zinc.\nSE - 0.2 was small.\nER -\n"
+    )
+    assert record["text"] == (
+        "Colds lasted four days.\n\nThe odds were OR - 2.3 and favoured zinc. SE - 0.2 was small."
+    )
+    [narrow] = read("TY - JOUR\nTI - Zinc\nAB - Four days.\nPY - 2020\nER -\n")
+    assert (narrow["text"], narrow["year"]) == ("Four days.", "2020")
+
+
 def test_medline_tells_a_retraction_by_its_notice() -> None:
     first, second = read(MEDLINE)
     assert first["title"] == "Zinc lozenges for the common cold: a trial."

@@ -102,6 +102,11 @@ def test_a_heading_other_than_the_given_title_stays() -> None:
     assert (row["title"], row["text"]) == ("A", "# B\n\nText")
 
 
+def test_a_block_that_names_no_source_is_text() -> None:
+    text = "It was tried.\n\n---\nConclusion: the drug did not reduce mortality\nDose: 5 mg"
+    assert one("markdown", text)["text"] == text
+
+
 def test_a_thematic_break_before_prose_is_no_trailer() -> None:
     row = one("markdown", "One.\n\n---\nNote: two.\nAnd three.")
     assert row["text"] == "One.\n\n---\nNote: two.\nAnd three."
