@@ -10,7 +10,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise, zip_longest
+from functools import partial
+from itertools import groupby, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from pdfminer.converter import PDFPageAggregator
@@ -97,6 +98,10 @@ logging.getLogger("pdfminer").setLevel(logging.ERROR)  # it warns of colours, on
 _MAX_XMP_BYTES = 100_000
 MAX_PAGES = 1_000
 SCAN = ": a scan; stages.parsed.run.pdf=docling reads it"
+_SMALLER, _HIGHER, _LEVEL = 0.8, 0.15, 0.05
+"""Of the size of a digit: what is this small, and this far above its foot and its head."""
+_RAISED = re.compile(r"[+\-\u2212\u2013]?\d[\d,\u2013-]*")
+_FRACTION = re.compile(r"[/\u2044\u2215]\d|[\u2044\u2215]")
 _LAYOUT = LAParams(char_margin=1.5)
 """Gaps of more character widths than this split a line: less than any gutter between columns."""
 _GLYPH = re.compile(r"\(cid:\d+\)")
@@ -401,7 +406,7 @@ def _printed(chars: Sequence[LTChar]) -> Iterator[LTChar]:
 
 def _line(line: LTTextLine) -> PdfLine | None:
     chars = [char for char in line if isinstance(char, LTChar)]
-    told = line.get_text()
+    told = _with_powers(line)
     if _is_right_to_left(told) and chars[0].x0 < chars[-1].x0:
         told = _logical([item.get_text() for item in line if isinstance(item, LTText)])
     text = " ".join(_GLYPH.sub(UNKNOWN, told).split())
@@ -410,6 +415,35 @@ def _line(line: LTTextLine) -> PdfLine | None:
     size = Counter(round(2 * char.size) / 2 for char in chars).most_common(1)[0][0]
     bold = sum("bold" in char.fontname.lower() for char in chars) > len(chars) / 2
     return PdfLine(text, line.x0, line.x1, line.y0, line.y1, size, bold)
+
+
+def _with_powers(line: LTTextLine) -> str:
+    """The text of a line, a number that is raised behind a digit with "^": 10^6 is not 106.
+
+    A raised number before a stroke and a number may be of a fraction, and stays as it is.
+    """
+    items = [item for item in line if isinstance(item, LTText)]
+    pieces = [item.get_text() for item in items]
+    for at in range(1, len(items)):
+        digit = items[at - 1]
+        if not (isinstance(digit, LTChar) and pieces[at - 1][-1:].isdigit()):
+            continue
+        run = list(takewhile(partial(_is_raised, digit), items[at:]))
+        said = "".join(item.get_text() for item in run)
+        following = "".join(pieces[at + len(run) : at + len(run) + 2])
+        if _RAISED.fullmatch(said) and not _FRACTION.match(following):
+            pieces[at] = f"^{pieces[at]}"
+    return "".join(pieces)
+
+
+def _is_raised(digit: LTChar, item: object) -> bool:
+    """Whether a sign is set smaller and higher than the digit before it."""
+    if not isinstance(item, LTChar) or item.size > _SMALLER * digit.size:
+        return False
+    foot, head = item.y0 - digit.y0, item.y1 - digit.y1
+    if item.fontname != digit.fontname:  # whose boxes may reach lower or higher
+        foot = item.matrix[5] - digit.matrix[5]
+    return foot > _HIGHER * digit.size and head > -_LEVEL * digit.size
 
 
 def _is_right_to_left(text: str) -> bool:

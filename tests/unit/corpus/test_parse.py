@@ -639,6 +639,57 @@ def test_a_raised_number_stays_in_its_line() -> None:
     assert [line.text for line in ordered] == ["counted 10 6 cells in each millilitre", "of blood."]
 
 
+def raised_pdf(pieces: list[tuple[str, float, float, str]], rise: bool) -> bytes:
+    """A page with a line of pieces: text, size, points above the line, font."""
+    stream = io.BytesIO()
+    canvas = Canvas(stream)
+    text = canvas.beginText(60, 700)
+    for said, size, up, font in pieces:
+        text.setFont(font, size)
+        if rise:
+            text.setRise(up)
+        else:
+            text.setTextOrigin(text.getX(), 700 + up)
+        text.textOut(said)
+    canvas.drawText(text)
+    canvas.save()
+    return stream.getvalue()
+
+
+SET = "Helvetica"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "read"),
+    [
+        ([("200 x 10", 10, 0, SET), ("6", 6, 4, SET), ("/L were seen", 10, 0, SET)],
+         "200 × 10^6/L were seen"),
+        ([("It fell by 25", 10, 0, SET), ("3,4", 6.5, 3.3, SET), (" in all", 10, 0, SET)],
+         "It fell by 25^3,4 in all"),
+        ([("Of 10", 10, 0, SET), ("\u20133", 6, 4, SET), (" mol", 10, 0, SET)], "Of 10^-3 mol"),
+        ([("Of CO", 10, 0, SET), ("2", 6, -2, SET), (" and 1", 10, 0, SET), ("st", 6, 4, SET),
+          (" and a", 10, 0, SET), ("2", 6, 4, SET)], "Of CO2 and 1st and a2"),
+        ([("Give 2", 10, 0, SET), ("1", 6, 4, SET), ("/", 10, 0, SET), ("2", 6, 0, SET),
+          (" tablets", 10, 0, SET)], "Give 21/2 tablets"),
+        ([("Of 10", 10, 0, SET), ("000", 8, 0, "Times-Roman"), (" and 1", 10, 0, SET),
+          ("0", 6, -2, SET), (" men", 10, 0, SET)], "Of 10000 and 10 men"),
+        ([("Of 10", 10, 0, SET), ("25 mg", 6, 4, SET), (" each", 10, 0, SET)], "Of 1025 mg each"),
+    ],
+)  # fmt: skip
+def test_a_number_raised_behind_a_number_in_a_pdf_is_no_part_of_it(
+    pieces: list[tuple[str, float, float, str]], read: str
+) -> None:
+    for rise in (True, False):
+        assert one("pdf", raised_pdf(pieces, rise))["text"].replace("\u2013", "-") == read
+
+
+def test_a_number_of_another_font_is_raised_where_its_line_is() -> None:
+    for up, read in ((3.3, "It fell by 25^3 in all"), (0, "It fell by 253 in all")):
+        piece = ("3", 6.5, up, "Times-Roman")
+        pieces = [("It fell by 25", 10, 0, SET), piece, (" in all", 10, 0, SET)]
+        assert one("pdf", raised_pdf(pieces, rise=False))["text"] == read
+
+
 def test_a_licence_along_the_margin_does_not_stand_in_the_text() -> None:
     page = io.BytesIO()
     canvas = Canvas(page)
