@@ -15,7 +15,7 @@ from pathlib import Path
 from srrag.reading.lexicon import bounded, words
 from srrag.storage.mirror import pull_build
 
-CONCEPTS = 3
+CONCEPTS = 4
 """The version of these rules; facts from another version are extracted again."""
 MAX_WORDS = 12
 """Words of the longest name."""

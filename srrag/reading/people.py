@@ -36,12 +36,16 @@ _STAGES = "|".join(f"(?P<a{n}>{words})" for n, (words, _, _) in enumerate(_AGES)
 _AGE_WORDS = re.compile(rf"(?<![\w-])(?:{_STAGES})(?![\w-])", re.IGNORECASE)
 _YEAR = rf"\d{{1,3}}|{'|'.join(word for word in NUMBER_WORDS if '-' not in word)}"
 _TO = r"\s{0,2}(?:-|–|to|and)\s{0,2}"
+_PER_YEAR = {"hour": 8766, "day": 365, "week": 52, "month": 12}
+_UNIT = rf"(?:[\s-]{{0,2}}(?P<unit>{'|'.join(_PER_YEAR)})s?\b)?"
 _YEARS = re.compile(
-    rf"\b(?:age[ds]?|ages)\s(?:between\s|from\s)?(?P<low>{_YEAR}){_TO}(?P<high>{_YEAR})\b"
+    rf"\b(?:age[ds]?|ages)\s(?:between\s|from\s)?(?P<low>{_YEAR}){_TO}(?P<high>{_YEAR})\b{_UNIT}"
     rf"|\b(?P<low2>{_YEAR}){_TO}(?P<high2>{_YEAR})[\s-]years?[\s-](?:of\sage|olds?)\b"
     rf"|\b(?:aged?\s|people\s|adults\s|patients\s)(?:over|above|at\sleast)\s(?P<least>{_YEAR})\b"
+    rf"{_UNIT.replace('unit', 'unit2')}"
     rf"|\b(?:aged?\s)?(?P<least2>{_YEAR})\syears?\s(?:(?:of\sage|old)\s)?(?:and|or)\s(?:older|over|above)\b"
     rf"|\b(?:aged?|people|children|patients)\s(?:under|below|younger\sthan)\s(?P<most>{_YEAR})\b"
+    rf"{_UNIT.replace('unit', 'unit3')}"
     rf"|\b(?P<one>{_YEAR})[\s-]years?[\s-]olds?\b",
     re.IGNORECASE,
 )
@@ -156,16 +160,17 @@ def _phrase(match: re.Match[str]) -> str:
 
 
 def _years(match: re.Match[str]) -> Trait | None:
+    told = {name.rstrip("23"): text.casefold() for name, text in match.groupdict().items() if text}
+    per_year = _PER_YEAR.get(told.pop("unit", ""), 1)
     said = {
-        name.rstrip("2"): int(text) if text.isdigit() else NUMBER_WORDS[text.casefold()]
-        for name, text in match.groupdict().items()
-        if text
+        name: int(text) if text.isdigit() else NUMBER_WORDS[text] for name, text in told.items()
     }
     if "one" in said:
         low, high = said["one"], said["one"] + 1
     else:
-        low = said.get("low", said.get("least", 0))
-        high = said["high"] + 1 if "high" in said else said.get("most", EVER)
+        low = said.get("low", said.get("least", 0)) // per_year
+        most = said["high"] + 1 if "high" in said else said.get("most")
+        high = EVER if most is None else -(-most // per_year)
     name = RANGE if "high" in said else ""
     return Trait("age", match[0], name, low, high) if low < high else None
 

@@ -54,7 +54,10 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         # "aged 18 to 64 years and adults" is no sample size.
         # "Seven in ten patients" is a share, "seven of ten patients" are of ten.
         r"\b(?:one|<written>|\d+)\s+in\s+(?:10|100|1,?000|<written>)\b"
-        r"|\b(\d[\d,]*|<written>)\s+(?!(?:year|month|week|day|hour|minute|time|session)s?\b)"
+        # "COVID-19 patients", "type 2 diabetic patients" and "1.5 million people" tell none.
+        r"|(?<![\w.,-])(?<!type )(?<!grade )(?<!stage )(?<!phase )(?<!class )(?<!level )"
+        r"(\d[\d,]*|<written>)\s+"
+        r"(?!(?:year|month|week|day|hour|h|minute|min|time|session|million|billion)s?\b)"
         r"(?:(?!(?:in|of|out)\s)[a-z-]+\s+){0,3}?(?:patients|subjects|participants|women|"
         r"men|children|adults|infants|people|volunteers|individuals|athletes|students)\b",
     ),
@@ -62,7 +65,8 @@ _SOURCES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "age_range",
         ("age", "years"),
         r"\b(?:aged?(?:\s+range)?[\s:,(]{0,4}(?:between\s+|from\s+)?)"
-        r"(\d+(?:\.\d+)?\s*(?:-|–|to|and)\s*\d+(?:\.\d+)?)(?:\s*(?:years|yrs|months))?",
+        r"(\d+(?:\.\d+)?\s*(?:-|–|to|and)\s*\d+(?:\.\d+)?"
+        r"(?:[\s-]*(?:months?|weeks?|days?|hours?)\b)?)(?:\s*(?:years|yrs))?",
     ),
     (
         "age_range",

@@ -113,12 +113,16 @@ class Vocabulary:
         return [folder / TERMS, folder / TREE, *(path for path in more if path.is_file())]
 
     def open(self) -> Matcher:
-        """Read the names; raises ValueError that names a damaged file or an unknown folder."""
+        """Read the names, once in a process.
+
+        Raises ValueError that names a damaged file, an unknown folder, or one whose files are not
+        those of `revision`.
+        """
         if self.revision is None:
             return Matcher({})
         if not self.folder:
             raise ValueError(f"mesh=: where the vocabulary {self.revision[:12]} lies is not known")
-        return _opened(str(Path(self.folder).expanduser()), self.synonyms)
+        return _opened(self)
 
 
 class Matcher:
@@ -198,10 +202,14 @@ def type_of(numbers: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _opened(folder: str, synonyms: bool) -> Matcher:
-    path = Path(folder)
+def _opened(vocabulary: Vocabulary) -> Matcher:
+    if content_id(*vocabulary._hashes()) != vocabulary.revision:
+        raise ValueError(
+            f"mesh={vocabulary.folder}: its files have changed; start the command anew"
+        )
+    path = Path(str(vocabulary.folder)).expanduser()
     terms, names = _headings(path)
-    if synonyms:
+    if vocabulary.synonyms:
         for xml in sorted(path.glob("desc*.xml")):
             for mesh, entry in _entry_terms(xml):
                 if mesh in terms:

@@ -44,6 +44,18 @@ def test_a_text_contradicts_by_a_range_of_ages_alone() -> None:
     assert differs("adults", "A trial", "Pupils, twelve to sixteen years old.") != ""
 
 
+def test_months_and_weeks_are_no_years() -> None:
+    told = "Participants aged 6 to 35 months took part."
+    assert differs("infants", "A trial", told) == ""
+    assert differs("adults", "A trial", told) == "aged 6 to 35 months"
+    (weeks,) = traits("aged over 6 weeks")
+    assert (weeks.low, weeks.high) == (0, 200)
+    ages = {
+        (each.low, each.high) for each in traits("children under 6 months") if each.kind == "age"
+    }
+    assert (0, 1) in ages
+
+
 def test_what_a_text_adds_makes_up_for_its_title() -> None:
     assert differs("adults", "Adolescent pain", "Adults took part as well.") == ""
     assert differs("adults", "Tendons of rats", "Forty adults took part too.") == ""

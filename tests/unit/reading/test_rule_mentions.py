@@ -87,8 +87,15 @@ def test_zone_of_a_section_is_that_of_its_last_heading_word() -> None:
     assert zone_of("Figure legends") == 0
 
 
-@pytest.mark.parametrize("text", ["seven in ten patients", "1 in 100 women", "one in five adults"])
-def test_a_share_is_no_number_of_people(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "seven in ten patients", "1 in 100 women", "one in five adults", "covid-19 patients",
+        "type 2 diabetic patients", "grade 3 patients", "hiv-1 infected patients",
+        "1.5 million people", "within 24 h patients left",
+    ],
+)  # fmt: skip
+def test_a_share_or_a_name_with_a_number_is_no_number_of_people(text: str) -> None:
     assert not [each for each in find_values(text) if each.attribute == "sample_size"]
 
 
@@ -99,6 +106,10 @@ def test_a_share_is_no_number_of_people(text: str) -> None:
         ("forty-five obese patients", "sample_size", "45"),
         ("seven of ten patients", "sample_size", "10"),
         ("12 of 40 patients", "sample_size", "40"),
+        ("(48 obese patients)", "sample_size", "48"),
+        ("1,234 adults", "sample_size", "1234"),
+        ("aged 6 to 24 months", "age_range", "6 to 24 months"),
+        ("aged 6-12 weeks", "age_range", "6-12 weeks"),
         ("at week 12 in 45 patients", "sample_size", "45"),
         ("aged 18 to 65 years", "age_range", "18 to 65"),
         ("12-17 years of age", "age_range", "12-17"),

@@ -74,3 +74,17 @@ def test_a_vocabulary_without_a_folder_has_no_name_and_a_damaged_one_is_named(
     (folder / "terms.tsv").write_text("mesh_id\tmesh_name\nD1\n")
     with pytest.raises(ValueError, match=r"terms.tsv:2: a row has 2 columns"):
         Vocabulary(folder=str(folder)).open()
+
+
+def test_a_vocabulary_whose_files_changed_is_read_anew_or_refused(tmp_path: Path) -> None:
+    folder = vocabulary_folder(tmp_path)
+    before = Vocabulary(folder=str(folder))
+    assert before.open().find("aspirin")
+    terms = (folder / "terms.tsv").read_text().replace("Aspirin", "Colchicine")
+    (folder / "terms.tsv").write_text(terms)
+    after = Vocabulary(folder=str(folder))
+    assert after.open().find("colchicine") and not after.open().find("aspirin")
+    assert before.open().find("aspirin"), "what is read stays read"
+    planned = Vocabulary(folder=str(folder), revision="0" * 32)
+    with pytest.raises(ValueError, match="its files have changed"):
+        planned.open()

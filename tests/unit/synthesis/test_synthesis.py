@@ -313,6 +313,7 @@ def test_a_question_tells_age_sex_condition_stage_and_setting() -> None:
     [
         ("women aged 65 to 80 with COPD", {}, "age", ("aged 65 to 80", True)),
         ("", {"age_range": ("18-45",)}, "age", ("18-45", False)),
+        ("", {"age_range": ("6 to 24 months",)}, "age", ("6 to 24 months", False)),
         ("boys with asthma", {}, "age", ("boys", False)),
         ("", {}, "age", ("", None)),
         ("men with COPD", {}, "sex", ("men", False)),
