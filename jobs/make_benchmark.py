@@ -9,6 +9,8 @@ from typing import Any
 
 from srrag.config import factory
 from srrag.core.errors import UsageError, check_numbers, reading
+from srrag.core.standing import Standings
+from srrag.core.step import Place
 from srrag.core.units import Units
 from srrag.lab.benchmark.review import counted, read_decisions
 from srrag.lab.experiment.benchmark_files import Release, rebuild, report
@@ -31,23 +33,24 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     paths = _decision_files(config["decisions"])
     with reading(*paths):
         decisions, undecided = read_decisions(paths)
-    units = Units(store.artifacts(config["build"])["units"])
+    artifacts = store.artifacts(config["build"])
+    units, standings = Units(artifacts["units"]), Standings.of(Place(artifacts=artifacts))
     numbers = {name: config[name] for name in ("accessible_at", "pool_windows")}
     made = {name: factory.make(config[name], name) for name in MADE}
     making = MakeBenchmark(rankings=factory.rankings(config), release=release, **made, **numbers)
     if config["estimate"]:
-        stages = Counted(replace(factory.place(config), root=Path(config["root"])))
-        summary = stages.told(making.run(units, stages, []))
+        dry = Counted(replace(factory.place(config), root=Path(config["root"])))
+        summary = dry.told(making.run(units, standings, dry, []))
         say(readable(summary))
         return summary
-    standing = Standing.of(Path(config["root"]), Running.of(config))
-    with standing.store.lock(), standing.running.runner.session():
-        figures = making.run(units, standing, decisions)
+    stages = Standing.of(Path(config["root"]), Running.of(config))
+    with stages.store.lock(), stages.running.runner.session():
+        figures = making.run(units, standings, stages, decisions)
     summary = {
         **figures,
         "decisions": counted(decisions, undecided),
-        **calls_made(standing.usage, figures["questions"]),
-        "seconds_per_stage": standing.seconds,
+        **calls_made(stages.usage, figures["questions"]),
+        "seconds_per_stage": stages.seconds,
         "seconds": round(time.perf_counter() - started, 3),
         "out": str(config["out"]),
     }

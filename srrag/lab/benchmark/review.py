@@ -82,10 +82,15 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=urgency)
 
 
-def review_rows(rows: Sequence[Row], windows: Mapping[str, str]) -> list[Row]:
+def review_rows(
+    rows: Sequence[Row],
+    windows: Mapping[str, str],
+    marks: Mapping[str, str] = MappingProxyType({}),
+) -> list[Row]:
     """Return the rows for a reviewer, with empty columns to fill in.
 
-    `windows` maps a question to the text of its seed window.
+    `windows` maps a question to the text of its seed window, `marks` a paper to its standing in
+    words, which stands behind its name.
     """
     return [
         {
@@ -98,16 +103,24 @@ def review_rows(rows: Sequence[Row], windows: Mapping[str, str]) -> list[Row]:
             "exact_answer": row["exact_answer"],
             "ideal_answer": row["ideal_answer"],
             "nuggets": "\n".join(f"{n['importance']}: {n['text']}" for n in row["nuggets"]),
-            "gold": "\n\n".join(
-                f"{n}. [{g['grade'] or '–'}] {g['doc']} ({g['support']}): {g['quote']}"
-                for n, g in enumerate(row["gold"], start=1)
-            ),
-            "seed": row["seed"]["doc"],
+            "gold": _listed(row["gold"], marks),
+            "seed": _marked(row["seed"]["doc"], marks),
             "window": windows[row["query_id"]],
             **dict.fromkeys(FILLED_IN, ""),
         }
         for row in in_order(rows)
     ]
+
+
+def _listed(gold: Sequence[Row], marks: Mapping[str, str]) -> str:
+    return "\n\n".join(
+        f"{n}. [{g['grade'] or '–'}] {_marked(g['doc'], marks)} ({g['support']}): {g['quote']}"
+        for n, g in enumerate(gold, start=1)
+    )
+
+
+def _marked(name: str, marks: Mapping[str, str]) -> str:
+    return f"{name} – {marks[name]}" if marks.get(name) else name
 
 
 def write_sheet(path: Path, rows: Sequence[Row]) -> None:

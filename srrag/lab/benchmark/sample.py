@@ -6,16 +6,18 @@ SR-RAG, section 4.5. A row is a seed window, later with its question.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.core.rows import Row, rejected
 from srrag.core.schema import NUGGETS, PICOT, relation
 from srrag.core.spec import content_id, question_id
+from srrag.core.standing import COPY, HIDDEN, Standings
 from srrag.core.units import Units
 from srrag.llm.completion import Fault
 
@@ -103,6 +105,21 @@ NUGGETED, NUGGET_COLUMN = extended(REFERENCED, ("nuggets", NUGGETS))
 """With the nuggets of the exact answer."""
 
 
+UNFIT = HIDDEN | {
+    COPY, "superseded", "retraction_notice", "concern_notice", "correction_notice",
+}  # fmt: skip
+"""Standings of papers on which no question, reference or gold rests."""
+
+
+def unfit_papers(standings: Standings) -> dict[str, str]:
+    """Map the papers on which nothing may rest to their standing; empty if it is not known."""
+    if not standings.known:
+        return {}
+    told = standings.table.select(["doc_id", "standing"])
+    rows = told.filter(pc.is_in(told["standing"], pa.array(sorted(UNFIT)))).to_pydict()
+    return dict(zip(rows["doc_id"], rows["standing"], strict=True))
+
+
 MAIN, CHALLENGE = "main", "challenge"
 _UNIT = ("unit_id", "doc_id", "grade", "section", "char_start", "char_end", "text")
 _DOCUMENT = ("source_id", "title", "year")
@@ -115,15 +132,18 @@ def pooled(
     rankings: Sequence[pa.Table],
     at: int,
     depth: int,
+    unfit: Collection[str] = (),
 ) -> pa.Table:
     """Add track and candidates to QUESTIONED; returns POOLED.
 
     A question is `main` if the baseline (`accessible`) ranks its seed window among the first `at`,
     else `challenge`. The pool has `depth` windows: the seed, then those of all rankings and the
-    baseline, interleaved by rank. A question that a pipeline rejected is rejected. Rankings are
-    tables with columns `hits` and `reject`, one row for each row of `questions`, in order.
+    baseline, interleaved by rank, without windows of the documents in `unfit`. A question that a
+    pipeline rejected is rejected. Rankings are tables with columns `hits` and `reject`, one row for
+    each row of `questions`, in order.
     """
     columns = [_listed(table) for table in (*rankings, accessible)]
+    barred = set(windows_of(units, unfit)["unit_id"].to_pylist())
     rows = []
     for number, question in enumerate(questions.to_pylist()):
         ranked = [column[number] for column in columns]
@@ -134,13 +154,20 @@ def pooled(
             continue
         seed, baseline = question["unit_id"], ranked[-1]
         rank = baseline.index(seed) + 1 if seed in baseline else 0
-        pool = in_turn([[seed], *ranked], depth)
+        fit = [[name for name in each if name not in barred] for each in ranked]
+        pool = in_turn([[seed], *fit], depth)
         track = MAIN if 0 < rank <= at else CHALLENGE
         rows.append({**question, "track": track, "seed_rank": rank, "pool": pool})
     found = _candidates(units, sorted({name for row in rows for name in row["pool"]}))
     for row in rows:
         row["pool"] = [found[name] for name in row["pool"]]
     return pa.Table.from_pylist(rows, schema=POOLED)
+
+
+def windows_of(units: Units, doc_ids: Collection[str]) -> pa.Table:
+    """Return `unit_id` and `doc_id` of the windows of these documents."""
+    table = units.units.select(["unit_id", "doc_id"])
+    return table.filter(pc.is_in(table["doc_id"], pa.array(sorted(doc_ids), pa.string())))
 
 
 def in_turn(rankings: Sequence[Sequence[str]], depth: int | None = None) -> list[str]:
@@ -199,8 +226,8 @@ class SampleSeeds:
         if unknown or len(set(self.strata)) < len(self.strata):
             raise ValueError(f"strata={list(self.strata)}: each of {', '.join(STRATA)} once")
 
-    def draw(self, units: Units) -> pa.Table:
-        """Draw the windows; return SEEDS, ordered by question id."""
+    def draw(self, units: Units, unfit: Collection[str] = ()) -> pa.Table:
+        """Draw windows, none of the documents in `unfit`; return SEEDS, ordered by question id."""
         documents = units.documents.select(["doc_id", "condition"]).to_pydict()
         conditions = dict(zip(documents["doc_id"], documents["condition"], strict=True))
         columns = units.units.select(["unit_id", "doc_id", "grade"]).to_pydict()
@@ -211,6 +238,8 @@ class SampleSeeds:
         taken: Counter[str] = Counter()
         strata: dict[tuple[str, ...], list[str]] = {}
         for unit_id, doc_id, grade in ids:
+            if doc_id in unfit:
+                continue
             taken[doc_id] += 1
             if self.per_document is None or taken[doc_id] <= self.per_document:
                 named = {"grade": grade, "condition": conditions[doc_id]}

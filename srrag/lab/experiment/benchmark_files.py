@@ -6,6 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -164,9 +165,11 @@ def write(
     questions: Sequence[Row],
     texts: Mapping[str, Sequence[str]],
     dropped: Sequence[Row],
+    marks: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Write the benchmark files; `texts` are each question's windows, the seed first.
 
+    `marks` say the standing of papers that are not in order, by the corpus's id.
     Raises ValueError if no question is left, and then keeps the former files.
     """
     out = release.out
@@ -181,7 +184,7 @@ def write(
     split = split_questions(documents, release.validation_share, release.seed)
     official = [{**row, "split": split.sides[row["query_id"]]} for row in official]
     open_ = [row for row in questions if not row["review"]["decision"]]
-    review = review_rows(open_, {name: windows[0] for name, windows in texts.items()})
+    review = review_rows(open_, {name: windows[0] for name, windows in texts.items()}, marks)
     withheld: Counter[str] = Counter()
     public = []
     for row in official:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,11 +14,23 @@ import pyarrow.compute as pc
 
 from srrag.core.errors import UsageError
 from srrag.core.rows import Row
+from srrag.core.spec import question_id
+from srrag.core.standing import Standings, mark
 from srrag.core.step import LLMStep, Place, Step
 from srrag.core.units import Units
 from srrag.lab.benchmark.release import question_row
 from srrag.lab.benchmark.review import ReviewDecision, apply, check_decisions, revised_nuggets
-from srrag.lab.benchmark.sample import POOLED, QUESTIONED, REFERENCED, SEEDS, SampleSeeds, pooled
+from srrag.lab.benchmark.sample import (
+    POOLED,
+    QUESTIONED,
+    REFERENCED,
+    SEEDS,
+    UNFIT,
+    SampleSeeds,
+    pooled,
+    unfit_papers,
+    windows_of,
+)
 from srrag.lab.experiment.benchmark_files import Release, write
 from srrag.lab.experiment.running import Running, run_stages
 from srrag.llm.completion import Engine, Usage
@@ -174,11 +186,19 @@ class MakeBenchmark:
     release: Release
 
     def run(
-        self, units: Units, stages: Stages, decisions: Sequence[ReviewDecision]
+        self,
+        units: Units,
+        standings: Standings,
+        stages: Stages,
+        decisions: Sequence[ReviewDecision],
     ) -> dict[str, Any]:
         """Run all stages and write the files; returns the counts."""
         dropped = Dropped()
-        referenced, counts = self._candidates(units, stages, dropped)
+        if not standings.known:
+            say("Whether these papers are retracted is not known: this build did not look.")
+        unfit = unfit_papers(standings)
+        note_unfit(units, unfit, dropped)
+        referenced, counts = self._candidates(units, unfit, stages, dropped)
         kept = _reviewed(referenced.to_pylist(), decisions, dropped)
         table = pa.Table.from_pylist(kept, schema=REFERENCED)
         made = stages.run("reviewed", table, {"nuggets": self.nuggets})
@@ -188,19 +208,20 @@ class MakeBenchmark:
         asking = (self.questions, self.support, self.reference, self.nuggets)
         model = ", ".join(dict.fromkeys(each.engine.name for each in asking))
         questions, texts = _released(finished.to_pylist(), decisions, model)
-        written = write(self.release, questions, texts, dropped.rows)
+        written = write(self.release, questions, texts, dropped.rows, marks_of(standings))
         return {**counts, **written, "dropped": dropped.counts(), "model": model}
 
     def _candidates(
-        self, units: Units, stages: Stages, dropped: Dropped
+        self, units: Units, unfit: Collection[str], stages: Stages, dropped: Dropped
     ) -> tuple[pa.Table, dict[str, Any]]:
         """Return the questions with gold and answers before review, and counts of each stage."""
-        seeds = self.sample.draw(units)
+        seeds = self.sample.draw(units, unfit)
         say(f"{seeds.num_rows:,} of {len(units):,} windows are sampled")
         dense = dropped.take(stages.run("seeds", seeds, {"dense": self.dense})["dense"])
         written = once_each(dropped.take(self._questions(stages, dense)), dropped)
-        table = self._pool(units, stages, written) if written.num_rows else POOLED.empty_table()
-        table = dropped.take(table)
+        table = POOLED.empty_table()
+        if written.num_rows:
+            table = dropped.take(self._pool(units, unfit, stages, written))
         steps = {"support": self.support, "reference": self.reference}
         made = stages.run("pooled", table, steps)
         gold = dropped.take(made["support"])
@@ -234,12 +255,31 @@ class MakeBenchmark:
                 asked[row["doc_id"]].append(row["text"])
         return pa.concat_tables(made).sort_by("query_id")
 
-    def _pool(self, units: Units, stages: Stages, written: pa.Table) -> pa.Table:
+    def _pool(
+        self, units: Units, unfit: Collection[str], stages: Stages, written: pa.Table
+    ) -> pa.Table:
         """Tracks and candidates, by the baseline and the pipelines of the pool."""
         asked = written.select(["query_id", "text", "picot"]).to_pylist()
         accessible, *others = stages.rank(self.rankings, question_table(asked))
         at, depth = self.accessible_at, self.pool_windows
-        return pooled(written, units, accessible, others, at, depth)
+        return pooled(written, units, accessible, others, at, depth, unfit)
+
+
+def note_unfit(units: Units, unfit: Mapping[str, str], dropped: Dropped) -> None:
+    """Note the windows of papers on which no question may rest, by the papers' standing."""
+    windows = windows_of(units, unfit).to_pydict()
+    sources = units.document_keys(windows["unit_id"]).to_pylist() if windows["unit_id"] else []
+    for unit_id, doc_id, source in zip(*windows.values(), sources, strict=True):
+        row = {"query_id": question_id(unit_id), "source_id": source}
+        dropped.add(row, "sample", unfit[doc_id], "no question rests on a paper of this standing")
+
+
+def marks_of(standings: Standings) -> dict[str, str]:
+    """Map the corpus's ids of papers that questions may rest on to what is said of them."""
+    if not standings.known:
+        return {}
+    told = [row for row in standings.table.to_pylist() if row["standing"] not in UNFIT]
+    return {row["source_id"]: mark({**row, "standing_link": row["link"]}) for row in told}
 
 
 def _reviewed(

@@ -58,6 +58,12 @@ def test_challenge_and_uncertain_questions_come_first() -> None:
     ]  # fmt: skip
 
 
+def test_a_reviewer_sees_the_standing_of_papers_that_are_not_in_order() -> None:
+    (row,) = review_rows([question("plain")], WINDOWS, {"doc-u": "a preprint"})
+    assert row["seed"] == "doc-u – a preprint"
+    assert "1. [A] doc-u – a preprint (strong)" in row["gold"] and "] doc-v (" in row["gold"]
+
+
 def sheet(path: Path, rows: list[Row], **filled: Row) -> Path:
     """The sheet as a reviewer gives it back: columns filled in, by question."""
     write_sheet(path, review_rows(rows, WINDOWS))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import HITS, REJECT, empty_value
+from srrag.core.standing import Standings
 from srrag.core.units import Units
 from srrag.lab.benchmark.sample import (
     POOLED,
@@ -17,6 +18,7 @@ from srrag.lab.benchmark.sample import (
     by_turns,
     in_turn,
     pooled,
+    unfit_papers,
 )
 from srrag.storage.store import Store
 
@@ -60,6 +62,22 @@ def test_a_document_gives_no_more_than_it_may(sample_root: Path) -> None:
     assert set(Counter(table["doc_id"].to_pylist()).values()) == {1}
     assert table.num_rows == units.documents.num_rows
     assert SampleSeeds(windows=1000, per_document=None).draw(units).num_rows == len(units)
+
+
+def test_nothing_rests_on_a_retracted_paper_a_copy_or_a_notice() -> None:
+    said = ["retracted", "copy", "deleted", "superseded", "concern", "corrected", "preprint"]
+    said += ["retraction_notice", "concern_notice", "correction_notice"]
+    (standings := Standings(None)).known = True
+    standings.table = pa.table({"doc_id": said, "standing": said})
+    assert unfit_papers(standings).keys() == {*said} - {"concern", "corrected", "preprint"}
+    assert unfit_papers(Standings(None)) == {}
+
+
+def test_no_seed_is_drawn_from_an_unfit_document(sample_root: Path) -> None:
+    units = Units(Store(sample_root).artifacts("default")["units"])
+    drawn = SampleSeeds(windows=55).draw(units)["doc_id"].to_pylist()
+    table = SampleSeeds(windows=55).draw(units, {drawn[0]: "retracted"})
+    assert table.num_rows == 55 and drawn[0] not in table["doc_id"].to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -111,3 +129,21 @@ def test_the_seeds_rank_in_the_baseline_says_main_or_challenge(sample_root: Path
         assert len(row["pool"]) == 4
     texts = dict(zip(names, units.take(names, ("text",))["text"].to_pylist(), strict=True))
     assert all(each["text"] == texts[each["unit_id"]] for each in rows[0]["pool"])
+
+
+def test_windows_of_an_unfit_document_are_no_candidates(sample_root: Path) -> None:
+    """The seed stands, and the next of the ranking takes the place."""
+    units = Units(Store(sample_root).artifacts("default")["units"])
+    first = units.units.select(["unit_id", "doc_id"]).to_pylist()
+    by_document = {row["doc_id"]: row["unit_id"] for row in first}
+    (seed, bad, *others), (_, retracted, *_) = (
+        [*each][:5] for each in (by_document.values(), by_document)
+    )
+    questions = pa.Table.from_pylist(
+        [BLANK | {"query_id": "q", "unit_id": seed}], schema=QUESTIONED
+    )
+    found = ranked([bad, seed, *others])
+    table = pooled(questions, units, found, [found], at=2, depth=3, unfit={retracted})
+    (row,) = table.to_pylist()
+    assert [each["unit_id"] for each in row["pool"]] == [seed, *others[:2]]
+    assert row["seed_rank"] == 2, "as the baseline ranks it"
