@@ -68,7 +68,7 @@ def test_every_window_is_a_question_or_counted(made: tuple[Row, Path]) -> None:
     for row in rows["benchmark"]:
         assert row["gold"] and row["nuggets"] and row["exact_answer"]
         grades = [s["grade"] for s in row["statements"] if s["part"] == "ideal"]
-        assert grades == sorted(grades)
+        assert grades == sorted(grades, key=lambda grade: grade or "F")
         assert all(each["sources"] for each in row["statements"])
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from srrag.algo.entailment import VERSION, content_stems, entails
+from srrag.answer.write.cited import UNGRADED
 from srrag.core.rows import Row, filled, live, rejected
 from srrag.core.step import LLMStep
 from srrag.lab.benchmark.sample import SUPPORT, SUPPORTED
@@ -94,14 +95,15 @@ PROMPT = PromptFile(Path(__file__).parent / "prompts" / "grade_support.md", Grad
 class GradeSupport(LLMStep):
     """Grades candidates, PASSAGES in a prompt, which sees only the question and them.
 
-    Strongly supportive and supportive candidates become the gold windows, ordered by grade. A quote
-    that is not in its passage is asked for again, then replaced by the whole window. `not_graded`
-    counts the candidates without a grade. A question whose own seed window does not support it is
-    rejected (`seed_unsupported`); if grading the seed failed, it is rejected for that fault. The
-    rules compare the words of the passage with those of the seed's conclusion.
+    Strongly supportive and supportive candidates become the gold windows, ordered by grade, those
+    without one last. A quote that is not in its passage is asked for again, then replaced by the
+    whole window. `not_graded` counts the candidates whose support is not known. A question whose
+    own seed window does not support it is rejected (`seed_unsupported`); if grading the seed
+    failed, it is rejected for that fault. The rules compare the words of the passage with those of
+    the seed's conclusion.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "pool")
     writes: ClassVar[pa.Schema] = SUPPORTED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
@@ -228,7 +230,9 @@ def _gold(candidate: Row, answer: PassageSupport, span: tuple[int, int]) -> Row:
 
 def _distinct(gold: Sequence[Row]) -> list[Row]:
     """Sort gold by grade, support and rank; keep a span that two windows share once."""
-    ordered = sorted(gold, key=lambda each: (each["grade"], -RELEVANCE[each["support"]]))
+    ordered = sorted(
+        gold, key=lambda each: (each["grade"] or UNGRADED, -RELEVANCE[each["support"]])
+    )
     found: dict[tuple[Any, ...], Row] = {}
     for each in ordered:
         found.setdefault((each["doc_id"], each["char_start"], each["char_end"]), each)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from srrag.answer.write.cited import UNGRADED
 from srrag.core.rows import Row
 from srrag.core.standing import STUDIES
 from srrag.lab.benchmark.grade_support import RELEVANCE
@@ -67,20 +68,24 @@ def _sourced(statement: Row, documents: Mapping[str, str], grades: Mapping[str, 
     units = [name for name in statement["unit_ids"] if name in documents]
     return {
         "text": statement["text"],
-        "grade": min((grades[name] for name in units), default=""),
+        "grade": _best(units, grades).replace(UNGRADED, ""),
         "sources": [{"doc": documents[name], "unit_id": name} for name in units],
     }
 
 
 def ideal_text(statements: Iterable[Row], grades: Mapping[str, str]) -> str:
-    """Write the ideal answer: one paragraph a grade, which names the kind of its evidence."""
+    """Write the ideal answer: one paragraph a grade, which names its evidence; ungraded last."""
     paragraphs: dict[str, list[str]] = {}
     for each in statements:
-        best = min((grades[name] for name in each["unit_ids"] if name in grades), default="")
-        paragraphs.setdefault(best, []).append(each["text"])
+        paragraphs.setdefault(_best(each["unit_ids"], grades), []).append(each["text"])
     return "\n\n".join(
         f"{_named(grade)}: {' '.join(texts)}" for grade, texts in sorted(paragraphs.items())
     )
+
+
+def _best(units: Iterable[str], grades: Mapping[str, str]) -> str:
+    """The highest grade of some windows; UNGRADED, which sorts last, if none has one."""
+    return min((grades[name] or UNGRADED for name in units if name in grades), default=UNGRADED)
 
 
 def _named(grade: str) -> str:

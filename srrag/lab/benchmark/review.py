@@ -46,7 +46,7 @@ _GUIDE = (
     ("revised_certainty", "sufficient or uncertain."),
     ("wrong_gold", "Numbers of gold windows that do not support an answer, such as 2 5."),
     ("window", "What the question was written from; it has to be answerable from this alone."),
-    ("query_id, question", "Leave as they are: by them your decision finds its question."),
+    ("white columns", "Leave as they are: they tell that what you saw is what is decided on."),
 )
 
 
@@ -98,18 +98,25 @@ def review_rows(
             "look_first": ", ".join(flags(row)),
             **{name: row[name] for name in ("track", "certainty", "grade", "condition")},
             "certainty_reason": row["certainty_reason"],
-            "question": cell_text(row["text"]),
+            **_shown(row, marks),
             "picot": "\n".join(f"{k}: {v}" for k, v in row["picot"].items() if v),
-            "exact_answer": row["exact_answer"],
-            "ideal_answer": row["ideal_answer"],
             "nuggets": "\n".join(f"{n['importance']}: {n['text']}" for n in row["nuggets"]),
-            "gold": _listed(row["gold"], marks),
             "seed": _marked(row["seed"]["doc"], marks),
             "window": windows[row["query_id"]],
             **dict.fromkeys(FILLED_IN, ""),
         }
         for row in in_order(rows)
     ]
+
+
+def _shown(row: Row, marks: Mapping[str, str]) -> dict[str, str]:
+    """The columns of SHOWN, of what a decision is on."""
+    return {
+        "question": cell_text(row["text"]),
+        "exact_answer": row["exact_answer"],
+        "ideal_answer": row["ideal_answer"],
+        "gold": _listed(row["gold"], marks),
+    }
 
 
 def _listed(gold: Sequence[Row], marks: Mapping[str, str]) -> str:
@@ -179,19 +186,24 @@ REVISED = (
     "revised_question", "revised_exact_answer", "revised_nuggets", "revised_certainty",
     "wrong_gold",
 )  # fmt: skip
+SHOWN = ("question", "exact_answer", "ideal_answer", "gold")
+"""The columns that a decision is on; if a file has one of them, it has to be as it is now."""
 CERTAINTIES = ("sufficient", "uncertain")
 
 
 @dataclass(frozen=True)
 class ReviewDecision:
-    """A reviewer's decision on one question, its place in the file, and the replacement texts."""
+    """A reviewer's decision on one question, its place in the file, and the replacement texts.
+
+    `shown` is what the file holds of SHOWN: the question as the reviewer saw it.
+    """
 
     query_id: str
     decision: str
     where: str
-    question: str = ""
     comment: str = ""
     revised: Mapping[str, str] | None = None
+    shown: Mapping[str, str] | None = None
 
 
 def read_decisions(paths: Sequence[Path]) -> tuple[list[ReviewDecision], int]:
@@ -241,7 +253,7 @@ def _sheet(path: Path) -> Iterator[tuple[str, Row]]:
 
 def _decision(where: str, row: Mapping[str, Any]) -> ReviewDecision | None:
     """Parse a row; None if it holds no decision."""
-    given = {name: _text(row.get(name)) for name in ("query_id", "question", "comment", *REVISED)}
+    given = {name: _text(row.get(name)) for name in ("query_id", "comment", *SHOWN, *REVISED)}
     if not given["query_id"]:
         raise ValueError(f"{where}: there is no query_id")
     if not (word := _text(row.get("decision")).casefold()):
@@ -257,9 +269,8 @@ def _decision(where: str, row: Mapping[str, Any]) -> ReviewDecision | None:
         raise ValueError(f"{where}: revised_certainty {certainty!r}: {' or '.join(CERTAINTIES)}")
     if not re.fullmatch(r"[\d\s,;]*", wrong := revised.get("wrong_gold", "")):
         raise ValueError(f"{where}: wrong_gold {wrong!r}: numbers of gold windows, such as 2 5")
-    return ReviewDecision(
-        given["query_id"], word, where, given["question"], given["comment"], revised
-    )
+    shown = {name: given[name] for name in SHOWN if isinstance(row.get(name), str)}
+    return ReviewDecision(given["query_id"], word, where, given["comment"], revised, shown)
 
 
 def _text(value: Any) -> str:
@@ -275,22 +286,34 @@ def check_decisions(
     decisions: Sequence[ReviewDecision],
     rows: Sequence[Row],
     dropped: Mapping[str, str] = MappingProxyType({}),
+    marks: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Raise ValueError for a decision on a question that is missing or has changed since review.
 
-    `dropped` maps the id of a dropped question to the reason.
+    `rows` are those of the benchmark before review. `dropped` maps the id of a dropped question to
+    the reason, `marks` a paper to its standing. Of a rejected one only the question has to be the
+    same: what is left out needs no right answer.
     """
-    texts = {row["query_id"]: row["text"] for row in rows}
+    found = {row["query_id"]: row for row in rows}
     for each in decisions:
-        if each.query_id not in texts:
+        if each.query_id not in found:
             why = f": {dropped[each.query_id]}" if each.query_id in dropped else ""
             raise ValueError(
                 f"{each.where}: there is no question {each.query_id!r} to decide on{why}"
             )
-        if each.question and each.question != cell_text(texts[each.query_id]):
-            raise ValueError(
-                f"{each.where}: {each.query_id!r} asks something else now than what was reviewed"
-            )
+        now = _shown(found[each.query_id], marks)
+        for name in SHOWN[:1] if each.decision == REJECT else SHOWN:
+            was = (each.shown or {}).get(name, "")
+            if was and _blanks_apart(was) != _blanks_apart(now[name]):
+                raise ValueError(
+                    f"{each.where}: {name} of {each.query_id!r} is not what was reviewed; look at "
+                    "the new sheet"
+                )
+
+
+def _blanks_apart(text: str) -> list[str]:
+    """The words of a cell: programs of tables change its blanks and line ends."""
+    return cell_text(text).split()
 
 
 def apply(decisions: Sequence[ReviewDecision], rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:

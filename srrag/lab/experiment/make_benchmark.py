@@ -199,7 +199,8 @@ class MakeBenchmark:
         unfit = unfit_papers(standings)
         note_unfit(units, unfit, dropped)
         referenced, counts = self._candidates(units, unfit, stages, dropped)
-        kept = _reviewed(referenced.to_pylist(), decisions, dropped)
+        marks = marks_of(standings)
+        kept = _reviewed(referenced.to_pylist(), decisions, dropped, marks)
         table = pa.Table.from_pylist(kept, schema=REFERENCED)
         made = stages.run("reviewed", table, {"nuggets": self.nuggets})
         finished = dropped.take(made["nuggets"])
@@ -208,7 +209,7 @@ class MakeBenchmark:
         asking = (self.questions, self.support, self.reference, self.nuggets)
         model = ", ".join(dict.fromkeys(each.engine.name for each in asking))
         questions, texts = _released(finished.to_pylist(), decisions, model)
-        written = write(self.release, questions, texts, dropped.rows, marks_of(standings))
+        written = write(self.release, questions, texts, dropped.rows, marks)
         return {**counts, **written, "dropped": dropped.counts(), "model": model}
 
     def _candidates(
@@ -283,12 +284,16 @@ def marks_of(standings: Standings) -> dict[str, str]:
 
 
 def _reviewed(
-    rows: Sequence[Row], decisions: Sequence[ReviewDecision], dropped: Dropped
+    rows: Sequence[Row],
+    decisions: Sequence[ReviewDecision],
+    dropped: Dropped,
+    marks: Mapping[str, str],
 ) -> list[Row]:
-    """Apply the decisions; raises UsageError for one about a question that is not there."""
+    """Apply the decisions; raises UsageError for one that is not on a question as it is here."""
     why = {row["row_id"]: f"dropped at {row['stage']} ({row['reason']})" for row in dropped.rows}
     try:
-        check_decisions(decisions, rows, why)
+        seen = [question_row({**row, "nuggets": []}, "") for row in rows]
+        check_decisions(decisions, seen, why, marks)
         kept, refused = apply(decisions, rows)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srrag.lab.benchmark.release import public_row, read_public, rebuilt
+from srrag.core.schema import empty_value
+from srrag.lab.benchmark.release import ideal_text, public_row, question_row, read_public, rebuilt
+from srrag.lab.benchmark.sample import GOLD, NUGGETED
 from srrag.lab.experiment.benchmark_files import (
     LEFT_OUT,
     TRAIN,
@@ -48,6 +50,25 @@ def test_what_is_public_holds_no_text_of_a_window() -> None:
     text = json.dumps(public)
     assert WINDOW[:40] not in text
     assert "pain fell" not in text.casefold(), "nor the reason of a model that saw the window"
+
+
+def test_what_a_guideline_and_an_ungraded_letter_say_has_the_guidelines_grade() -> None:
+    grades = {"letter": "", "guideline": "A"}
+    both = [{"text": "Both.", "unit_ids": ["letter", "guideline"]}]
+    one = [{"text": "One.", "unit_ids": ["letter"]}]
+    paragraphs = ideal_text([*one, *both], grades).split("\n\n")
+    assert paragraphs == ["Grade A, guideline or consensus: Both.", "Without a grade: One."]
+    blank = {field.name: empty_value(field.type) for field in NUGGETED}
+    empty = {field.name: empty_value(field.type) for field in GOLD.value_type}
+    gold = [
+        empty | {"unit_id": name, "grade": grade, "support": "strong"}
+        for name, grade in grades.items()
+    ]
+    picot = dict.fromkeys("PICOT", "")
+    made = question_row(
+        {**blank, "picot": picot, "gold": gold, "exact": both, "ideal": one}, "rules"
+    )
+    assert [each["grade"] for each in made["statements"]] == ["A", ""]
 
 
 def test_a_question_that_copies_its_window_is_left_out() -> None:

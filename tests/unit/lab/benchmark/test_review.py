@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ def test_texts_never_become_formulas_and_controls_leave(tmp_path: Path) -> None:
     assert cells[0].value == "=1+1"
     assert cell_text(odd) in {cell.value for cell in cells}
     check_decisions(
-        [ReviewDecision("=1+1", "accept", "x", cell_text(odd))], [question("=1+1", text=odd)]
+        [ReviewDecision("=1+1", "accept", "x", shown={"question": cell_text(odd)})],
+        [question("=1+1", text=odd)],
     )
 
 
@@ -144,8 +146,34 @@ def test_decisions_on_other_questions_are_refused() -> None:
         check_decisions([ReviewDecision("x", "accept", "f:1")], ROWS)
     with pytest.raises(ValueError, match=r"decide on: dropped at support"):
         check_decisions([ReviewDecision("x", "accept", "f:1")], ROWS, {"x": "dropped at support"})
-    with pytest.raises(ValueError, match="asks something else now"):
-        check_decisions([ReviewDecision("plain", "accept", "f:1", "Does it hurt?")], ROWS)
+    other = {"question": "Does it hurt?"}
+    with pytest.raises(ValueError, match="question of 'plain' is not what was reviewed"):
+        check_decisions([ReviewDecision("plain", "reject", "f:1", shown=other)], ROWS)
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "jsonl"])
+def test_a_decision_holds_for_the_answers_and_the_gold_that_were_seen(
+    tmp_path: Path, ending: str
+) -> None:
+    """Else `wrong_gold` removes another window, and an accepted yes stands for a no."""
+    path = tmp_path / f"d.{ending}"
+    if ending == "xlsx":
+        sheet(path, ROWS[:1], plain={"decision": "accept"})
+    else:
+        (row,) = review_rows(ROWS[:1], WINDOWS)
+        path.write_text(json.dumps(row | {"decision": "accept"}) + "\n")
+    decisions, _ = read_decisions([path])
+    check_decisions(decisions, ROWS)
+    reordered = {"gold": ROWS[0]["gold"][::-1]}
+    for changed in ({"exact_answer": "No."}, {"ideal_answer": "It harms."}, reordered):
+        (name,) = changed
+        with pytest.raises(ValueError, match=f"{name} of 'plain' is not what was reviewed"):
+            check_decisions(decisions, [question("plain", **changed)])
+    marks = {"doc-u": "under an expression of concern"}
+    with pytest.raises(ValueError, match="gold of 'plain' is not what was reviewed"):
+        check_decisions(decisions, ROWS, marks=marks)
+    refused = [replace(each, decision="reject") for each in decisions]
+    check_decisions(refused, [question("plain", exact_answer="No.")])
 
 
 def referenced(name: str) -> Row:

@@ -139,6 +139,16 @@ def test_gold_is_ordered_by_grade_with_spans_of_the_document() -> None:
     assert (made["unrelated"], made["weak"], made["track"], made["seed_rank"]) == (1, 0, "main", 3)
 
 
+def test_an_ungraded_window_comes_behind_all_grades() -> None:
+    candidates = [
+        item(POOL, unit_id=name, doc_id=name, grade=grade, text=PASSAGE)
+        for name, grade in (("u1", ""), ("u2", "C"), ("u3", "E"))
+    ]
+    table = row(POOLED, query_id="q", unit_id="u1", text=QUESTION, pool=candidates)
+    made, _ = parsed(GradeSupport(), table, graded(*[("strong", PASSAGE)] * 3))
+    assert [g["grade"] for g in made["gold"]] == ["C", "E", ""]
+
+
 def test_a_pool_is_graded_by_tens() -> None:
     names = [f"u{n}" for n in range(1, 12)]
     candidates = [item(POOL, unit_id=name, doc_id=name, grade="B", text=PASSAGE) for name in names]
