@@ -135,6 +135,7 @@ def test_reviewers_decisions_are_applied_and_wrong_ones_named(
     assert rows[ids[0]]["review"]["decision"] == "accept"
     assert ids[1] not in rows
     assert rows[ids[2]]["exact_answer"] == "Yes. It does."
+    assert rows[ids[2]]["ideal_answer"] == ""
     (tmp_path / "odd.jsonl").write_text('{"query_id": "nobody", "decision": "accept"}\n')
     told = fault(*command, f"decisions={tmp_path}/odd.jsonl", code=2)
     assert "odd.jsonl:1" in told and "nobody" in told

@@ -23,16 +23,16 @@ from srrag.lab.datasets import json_lines
 
 SHEET = "questions"
 FILLED_IN = (
-    "decision", "revised_question", "revised_exact_answer", "revised_nuggets",
-    "revised_certainty", "wrong_gold", "comment",
+    "decision", "revised_question", "revised_exact_answer", "revised_ideal_answer",
+    "revised_nuggets", "revised_certainty", "wrong_gold", "comment",
 )  # fmt: skip
 """The columns that reviewers fill in."""
 _WIDTHS = {
     "query_id": 12, "look_first": 18, "track": 10, "certainty": 11, "grade": 7, "condition": 10,
     "question": 45, "picot": 40, "seed": 24, "window": 70, "exact_answer": 50,
     "ideal_answer": 60, "nuggets": 45, "gold": 70, "certainty_reason": 25, "decision": 11,
-    "revised_question": 40, "revised_exact_answer": 40, "revised_nuggets": 40,
-    "revised_certainty": 12, "wrong_gold": 12, "comment": 30,
+    "revised_question": 40, "revised_exact_answer": 40, "revised_ideal_answer": 40,
+    "revised_nuggets": 40, "revised_certainty": 12, "wrong_gold": 12, "comment": 30,
 }  # fmt: skip
 _MAX_CELL_CHARS = 32_000
 _GUIDE = (
@@ -42,6 +42,7 @@ _GUIDE = (
     ("reject", "Not a question that this window answers, or of no clinical use: it is left out."),
     ("look_first", "Why a row stands at the top. Rows without a reason come last."),
     ("track", "challenge: the baseline did not find the seed window; accepted ones are taken in."),
+    ("revised_exact_answer", "Without a revised_ideal_answer too, the ideal answer falls away."),
     ("revised_nuggets", "One fact a line; 'okay: …' for what is good to have, else it is vital."),
     ("revised_certainty", "sufficient or uncertain."),
     ("wrong_gold", "Numbers of gold windows that do not support an answer, such as 2 5."),
@@ -183,8 +184,8 @@ def cell_text(text: str) -> str:
 
 ACCEPT, REJECT, REVISE = DECISIONS = ("accept", "reject", "revise")
 REVISED = (
-    "revised_question", "revised_exact_answer", "revised_nuggets", "revised_certainty",
-    "wrong_gold",
+    "revised_question", "revised_exact_answer", "revised_ideal_answer", "revised_nuggets",
+    "revised_certainty", "wrong_gold",
 )  # fmt: skip
 SHOWN = ("question", "exact_answer", "ideal_answer", "gold")
 """The columns that a decision is on; if a file has one of them, it has to be as it is now."""
@@ -319,9 +320,10 @@ def _blanks_apart(text: str) -> list[str]:
 def apply(decisions: Sequence[ReviewDecision], rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Apply the decisions; return the accepted rows with their revisions, and the rejected rows.
 
-    `rows` are rows of REFERENCED. A revised exact answer is one statement that cites all windows of
-    the former answer. Raises ValueError that names file and row if removing wrong gold windows
-    leaves no gold, or an exact answer without a source.
+    `rows` are rows of REFERENCED. A revised answer is one statement that cites all windows of the
+    former answer. A revised exact answer takes the former ideal one along, which may say the
+    opposite: readers then take the exact answer. Raises ValueError that names file and row if
+    removing wrong gold windows leaves no gold, or an exact answer without a source.
     """
     decided = {each.query_id: each for each in decisions}
     kept, rejected = [], []
@@ -344,9 +346,12 @@ def _revised(row: Row, decision: ReviewDecision) -> Row:
         "certainty": revised.get("revised_certainty", row["certainty"]),
         **{part: _with_source(row[part], left) for part in ("exact", "ideal")},
     }
-    if text := revised.get("revised_exact_answer"):
-        units = dict.fromkeys(name for each in changed["exact"] for name in each["unit_ids"])
-        changed["exact"] = [{"text": text, "unit_ids": list(units) or sorted(left)}]
+    for part in ("exact", "ideal"):
+        if text := revised.get(f"revised_{part}_answer"):
+            units = dict.fromkeys(name for each in changed[part] for name in each["unit_ids"])
+            changed[part] = [{"text": text, "unit_ids": list(units) or sorted(left)}]
+        elif part == "ideal" and "revised_exact_answer" in revised:
+            changed[part] = []
     if not changed["exact"]:
         raise ValueError(
             f"{decision.where}: wrong_gold leaves the exact answer without a source; give "
@@ -379,6 +384,11 @@ def revised_nuggets(decision: ReviewDecision | None) -> list[dict[str, str]] | N
     text = ((decision and decision.revised) or {}).get("revised_nuggets", "")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return [_nugget(line) for line in lines] or None
+
+
+def revised_ideal(decision: ReviewDecision | None) -> str:
+    """Return the ideal answer that a reviewer wrote, which stands as it is written; else ""."""
+    return ((decision and decision.revised) or {}).get("revised_ideal_answer", "")
 
 
 def _nugget(line: str) -> dict[str, str]:

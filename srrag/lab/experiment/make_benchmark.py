@@ -19,7 +19,13 @@ from srrag.core.standing import Standings, mark
 from srrag.core.step import LLMStep, Place, Step
 from srrag.core.units import Units
 from srrag.lab.benchmark.release import question_row
-from srrag.lab.benchmark.review import ReviewDecision, apply, check_decisions, revised_nuggets
+from srrag.lab.benchmark.review import (
+    ReviewDecision,
+    apply,
+    check_decisions,
+    revised_ideal,
+    revised_nuggets,
+)
 from srrag.lab.benchmark.sample import (
     POOLED,
     QUESTIONED,
@@ -313,7 +319,9 @@ def _released(
         decision = decided.get(row["query_id"])
         texts[row["query_id"]] = [row["window"], *(each["text"] for each in row["gold"])]
         row["nuggets"] = revised_nuggets(decision) or row["nuggets"]
-        questions.append(question_row(row, model) | {"review": _review(decision)})
+        question = question_row(row, model) | {"review": _review(decision)}
+        question["ideal_answer"] = revised_ideal(decision) or question["ideal_answer"]
+        questions.append(question)
     return questions, texts
 
 

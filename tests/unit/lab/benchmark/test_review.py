@@ -20,6 +20,7 @@ from srrag.lab.benchmark.review import (
     in_order,
     read_decisions,
     review_rows,
+    revised_ideal,
     revised_nuggets,
     write_sheet,
 )
@@ -201,8 +202,21 @@ def test_what_was_decided_is_applied() -> None:
     )
     assert changed == referenced("b") | {
         "text": "New?", "certainty": "uncertain",
-        "exact": [{"text": "New.", "unit_ids": ["u", "v"]}],
+        "exact": [{"text": "New.", "unit_ids": ["u", "v"]}], "ideal": [],
     }  # fmt: skip
+
+
+def test_an_answer_that_is_turned_round_keeps_no_former_ideal_one() -> None:
+    """Judges read the ideal answer first, and it would say the opposite."""
+    assert revise(revised_exact_answer="It does not.")["ideal"] == []
+    texts = {"revised_exact_answer": "It does not.", "revised_ideal_answer": "No effect in trials."}
+    changed = revise(**texts)
+    assert changed["ideal"] == [{"text": "No effect in trials.", "unit_ids": ["u"]}]
+    assert revised_ideal(ReviewDecision("b", "revise", "f:1", revised=texts)) == (
+        "No effect in trials."
+    )
+    assert revise(revised_ideal_answer="So.")["exact"] == referenced("b")["exact"]
+    assert revise(revised_question="New?")["ideal"] == referenced("b")["ideal"]
 
 
 def test_wrong_gold_takes_its_statements_along() -> None:
