@@ -207,14 +207,12 @@ class MakeBenchmark:
         referenced, counts = self._candidates(units, unfit, stages, dropped)
         marks = marks_of(standings)
         kept = _reviewed(referenced.to_pylist(), decisions, dropped, marks)
-        table = pa.Table.from_pylist(kept, schema=REFERENCED)
-        made = stages.run("reviewed", table, {"nuggets": self.nuggets})
-        finished = dropped.take(made["nuggets"])
+        finished = with_nuggets(stages, self.nuggets, kept, decisions, dropped)
         if isinstance(stages, Counted):
             return counts
         asking = (self.questions, self.support, self.reference, self.nuggets)
         model = ", ".join(dict.fromkeys(each.engine.name for each in asking))
-        questions, texts = _released(finished.to_pylist(), decisions, model)
+        questions, texts = _released(finished, decisions, model)
         written = write(self.release, questions, texts, dropped.rows, marks)
         return {**counts, **written, "dropped": dropped.counts(), "model": model}
 
@@ -308,6 +306,23 @@ def _reviewed(
     return kept
 
 
+def with_nuggets(
+    stages: Stages,
+    step: Step,
+    rows: Sequence[Row],
+    decisions: Sequence[ReviewDecision],
+    dropped: Dropped,
+) -> list[Row]:
+    """Take exact answers apart, but for those of which a reviewer wrote the nuggets."""
+    own = {each.query_id: nuggets for each in decisions if (nuggets := revised_nuggets(each))}
+    asked = [row for row in rows if row["query_id"] not in own]
+    table = pa.Table.from_pylist(asked, schema=REFERENCED)
+    made = stages.run("reviewed", table, {"nuggets": step})["nuggets"]
+    found = dropped.take(made).to_pylist()
+    given = [{**row, "nuggets": own[row["query_id"]]} for row in rows if row["query_id"] in own]
+    return sorted([*found, *given], key=lambda row: row["query_id"])
+
+
 def _released(
     rows: Sequence[Row], decisions: Sequence[ReviewDecision], model: str
 ) -> tuple[list[Row], dict[str, list[str]]]:
@@ -318,7 +333,6 @@ def _released(
     for row in rows:
         decision = decided.get(row["query_id"])
         texts[row["query_id"]] = [row["window"], *(each["text"] for each in row["gold"])]
-        row["nuggets"] = revised_nuggets(decision) or row["nuggets"]
         question = question_row(row, model) | {"review": _review(decision)}
         question["ideal_answer"] = revised_ideal(decision) or question["ideal_answer"]
         questions.append(question)
