@@ -55,8 +55,11 @@ class MeasureCitations(Measure):
     without one, so that citing everything does not pay; `citation_valid` is the share of all
     sentences with a citation and none outside the evidence. Of citations: their mean worth, and the
     shares that contradict and that lie outside the evidence (which has to be 0). An abstention has
-    neither claims nor citations and is left out; an answer that failed counts as worst.
+    neither claims nor citations and is left out; an answer that failed counts as worst. A sentence
+    behind the last claim that was read counts as one with claims.
     """
+
+    version: ClassVar[int] = 2
 
     reads: ClassVar[tuple[str, ...]] = (
         "query_id", "missing", "sentences", "evidence", "claims", "claims_fault",
@@ -78,12 +81,15 @@ class MeasureCitations(Measure):
                 yield FAITHFULNESS.told(case, claim["text"], {**claim, "fault": ""})
             else:
                 yield FAITHFULNESS.settled(case, claim["text"], 0.0, "there is no evidence")
-        if len(claims) == MAX_CLAIMS and claims[-1]["sentence"] < len(case["sentences"]) - 1:
+        read = claims[-1]["sentence"] if len(claims) == MAX_CLAIMS else len(case["sentences"]) - 1
+        if read < len(case["sentences"]) - 1:
             yield FAITHFULNESS.failed(case, "", Fault("too_many", f"claims after {MAX_CLAIMS}"))
         known = evidence_by_id(case)
         for place, sentence in enumerate(case["sentences"]):
             own = [claim for claim in claims if claim["sentence"] == place]
             yield from _of_sentence(case, sentence, known.keys(), own, lost)
+            if not sentence["evidence_ids"] and (own or lost or place > read):
+                yield COVERAGE.settled(case, sentence["text"], 0.0, "it cites no evidence")
 
 
 def _of_sentence(
@@ -106,9 +112,7 @@ def _of_sentence(
             worth.append(SUPPORT.told(case, item, said))
             yield CONTRADICTION.told(case, item, said)
     yield from worth
-    if not cited:
-        yield COVERAGE.settled(case, text, 0.0, "it cites no evidence")
-    elif lost and inside:
+    if lost and inside:
         yield COVERAGE.failed(case, text, Fault(lost, "its claims are not known"))
     elif worth:
         value = sum(each["value"] for each in worth) / len(cited)

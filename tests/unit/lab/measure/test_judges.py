@@ -228,6 +228,18 @@ def test_a_sentence_without_a_claim_needs_no_support_and_one_that_cites_nothing_
     assert found["citation_valid"] == [1.0, 0.0]
 
 
+def test_a_remark_that_claims_and_cites_nothing_costs_no_coverage() -> None:
+    """As with a needless citation behind it."""
+    sentences = [
+        {"text": STATED, "evidence_ids": ["e1"]}, {"text": "It may differ.", "evidence_ids": []},
+    ]  # fmt: skip
+    found = measured(MeasureCitations(), sentences=sentences, claims=[claim(STATED, states=["e1"])])
+    assert found["citation_coverage"] == [1.0]
+    many = [claim(str(n)) for n in range(MAX_CLAIMS)]
+    found = measured(MeasureCitations(), sentences=sentences, claims=many)
+    assert found["citation_coverage"] == [0.0, 0.0], "behind the last claim that was read"
+
+
 def test_claims_beyond_the_limit_are_said_to_be_unjudged() -> None:
     claims = [claim(str(n)) for n in range(MAX_CLAIMS)]
     found = measured(MeasureCitations(), sentences=two(), claims=claims)
