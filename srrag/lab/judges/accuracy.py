@@ -153,7 +153,7 @@ class JudgeChoice(Judge):
     that the answer holds. This is a lower bound for answers that quote; it does not read them.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     reads: ClassVar[tuple[str, ...]] = (
         "query_id", "text", "answer", "missing", "abstained", "chooses", "choice", "options",
@@ -199,7 +199,7 @@ class JudgeChoice(Judge):
             yield CHOICE_ACCURACY.failed(case, case["gold_option"], fault)
         else:
             chosen = answers[0].value.choice
-            right = chosen == case["options"].index(case["gold_option"]) + 1
+            right = dict(enumerate(case["options"], 1)).get(chosen) == case["gold_option"]
             yield CHOICE_ACCURACY.judged(case, case["gold_option"], right, answers[0].value.reason)
 
 

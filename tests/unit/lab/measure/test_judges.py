@@ -534,6 +534,15 @@ def test_a_choice_is_read_and_nobody_is_asked(choice: int, right: float) -> None
     assert out["asked"].to_pylist() == [False]
 
 
+@pytest.mark.parametrize(("said", "right"), [(2, 1.0), (3, 1.0), (1, 0.0), (0, 0.0), (9, 0.0)])
+def test_of_two_equal_options_either_is_right_whoever_chooses(said: int, right: float) -> None:
+    given = case(options=["10 mg", "20 mg", "20 mg"], gold_option="20 mg")
+    judged = answered(JudgeChoice(), table(given), {"reason": "", "choice": said})
+    assert values(judged) == {"choice_accuracy": [right]}
+    own = by_rules(JudgeChoice(), table(given | {"chooses": True, "choice": said - 1}))
+    assert values(own) == {"choice_accuracy": [right]}
+
+
 def test_an_abstention_chooses_nothing() -> None:
     given = table(case(answer="The evidence does not say.", abstained=True))
     assert values(by_rules(JudgeChoice(), given)) == {"choice_accuracy": [0.0]}
