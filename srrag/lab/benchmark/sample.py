@@ -5,12 +5,13 @@ SR-RAG, section 4.5. A row is a seed window, later with its question.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -200,6 +201,7 @@ def _columns(table: pa.Table) -> dict[str, Any]:
 
 
 STRATA = ("grade", "condition")
+_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,23 +230,43 @@ class SampleSeeds:
 
     def draw(self, units: Units, unfit: Collection[str] = ()) -> pa.Table:
         """Draw windows, none of the documents in `unfit`; return SEEDS, ordered by question id."""
-        documents = units.documents.select(["doc_id", "condition"]).to_pydict()
-        conditions = dict(zip(documents["doc_id"], documents["condition"], strict=True))
-        columns = units.units.select(["unit_id", "doc_id", "grade"]).to_pydict()
-        ids = sorted(
-            zip(*columns.values(), strict=True),
-            key=lambda row: content_id(str(self.seed), row[0]),
-        )
-        taken: Counter[str] = Counter()
-        strata: dict[tuple[str, ...], list[str]] = {}
-        for unit_id, doc_id, grade in ids:
-            if doc_id in unfit:
-                continue
-            taken[doc_id] += 1
-            if self.per_document is None or taken[doc_id] <= self.per_document:
-                named = {"grade": grade, "condition": conditions[doc_id]}
-                strata.setdefault(tuple(named[name] for name in self.strata), []).append(unit_id)
-        return seeds(units, by_turns(strata)[: self.windows]).sort_by("query_id")
+        table, documents = units.units, units.documents
+        papers = np.asarray(pc.index_in(table["doc_id"], documents["doc_id"].combine_chunks()))
+        order = np.argsort(self._hashes(table["unit_id"]), kind="stable")
+        barred = pc.is_in(documents["doc_id"], pa.array(sorted(unfit), pa.string()))
+        order = order[~np.asarray(barred)[papers[order]]]
+        if self.per_document is not None:
+            order = order[_nth(papers[order]) < self.per_document]
+        columns = {"grade": table["grade"], "condition": documents["condition"]}
+        rows = {"grade": order, "condition": papers[order]}
+        strata: dict[tuple[str, ...], npt.NDArray[Any]] = {(): order}
+        for name in self.strata:
+            encoded = columns[name].combine_chunks().dictionary_encode()
+            codes = np.zeros(len(table), np.int32)
+            codes[order] = np.asarray(encoded.indices)[rows[name]]
+            strata = {
+                (*key, value): chosen
+                for key, held in strata.items()
+                for code, value in enumerate(encoded.dictionary.to_pylist())
+                if len(chosen := held[codes[held] == code])
+            }
+        named = {key: units.ids(held[: self.windows]).to_pylist() for key, held in strata.items()}
+        return seeds(units, by_turns(named)[: self.windows]).sort_by("query_id")
+
+    def _hashes(self, unit_ids: pa.ChunkedArray) -> npt.NDArray[np.bytes_]:
+        """Hash each id with the seed, some at a time."""
+        parts = (unit_ids.slice(n, _AT_ONCE) for n in range(0, len(unit_ids), _AT_ONCE))
+        hashed = (content_id(str(self.seed), name) for part in parts for name in part.to_pylist())
+        return np.fromiter(hashed, "S32", len(unit_ids))
+
+
+def _nth(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How many equal values stand before each one."""
+    order = np.argsort(values, kind="stable")
+    first = np.searchsorted(values[order], values[order])
+    found = np.empty(len(values), np.int64)
+    found[order] = np.arange(len(values)) - first
+    return found
 
 
 def by_turns(strata: Mapping[tuple[str, ...], Sequence[str]]) -> list[str]:

@@ -52,7 +52,7 @@ def gold_units(questions: Sequence[TextbookQuestion], units: Units) -> Qrels:
     (white space aside). Questions without any are absent: their sentence is cut in two, or their
     section is not in the root.
     """
-    windows = windows_by_document(units)
+    windows = windows_by_document(units, {name for each in questions for name in each.sections})
     found: Qrels = {}
     for each in questions:
         sentence = " ".join(each.sentence.split())

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import ir_measures
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from ir_measures import RR, P, R, Success, nDCG
 
 from srrag.core.spec import content_id
@@ -185,7 +187,8 @@ def quote_windows(
     questions: list[dict[str, Any]], units: Units
 ) -> dict[str, list[tuple[int, list[str]]]]:
     """Return relevance and windows of each gold quote, by question; raises as `window_qrels`."""
-    windows = windows_by_document(units)
+    named = {gold["doc"] for question in questions for gold in question["gold"]}
+    windows = windows_by_document(units, named)
     quotes: dict[str, list[tuple[int, list[str]]]] = {}
     for question in questions:
         listed = quotes.setdefault(question["query_id"], [])
@@ -210,9 +213,16 @@ def must_have(
     return {query: each for query, each in found.items() if each}
 
 
-def windows_by_document(units: Units) -> Mapping[str, list[tuple[str, str]]]:
-    """The windows of each document, by the corpus's own id, with texts whose white space is one."""
-    ids, texts = (units.units[name].to_pylist() for name in ("unit_id", "text"))
+def windows_by_document(
+    units: Units, names: Collection[str]
+) -> Mapping[str, list[tuple[str, str]]]:
+    """The windows of the documents with these ids of the corpus, by id; their blanks are single."""
+    papers = units.documents.select(["doc_id", "source_id"])
+    papers = papers.filter(pc.is_in(papers["source_id"], pa.array(sorted(names), pa.string())))
+    all_ids = units.units.select(["unit_id", "doc_id"])
+    held = pc.is_in(all_ids["doc_id"], papers["doc_id"].combine_chunks())
+    ids = all_ids.filter(held)["unit_id"].to_pylist()
+    texts = units.take(ids, ("text",))["text"].to_pylist()
     found: dict[str, list[tuple[str, str]]] = {}
     for name, unit_id, text in zip(units.document_keys(ids).to_pylist(), ids, texts, strict=True):
         found.setdefault(name, []).append((unit_id, " ".join(text.split())))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import HITS, REJECT, empty_value
+from srrag.core.spec import content_id
 from srrag.core.standing import Standings
 from srrag.core.units import Units
 from srrag.lab.benchmark.sample import (
@@ -54,6 +55,30 @@ def test_the_sample_corpus_is_drawn_by_grade_and_condition(sample_root: Path) ->
     assert table.equals(SampleSeeds(windows=55).draw(units))
     other = SampleSeeds(windows=55, seed=1).draw(units)
     assert {row["unit_id"] for row in rows} != set(other["unit_id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"per_document": None}, {"strata": ("condition", "grade")}, {"strata": (), "windows": 7}],
+)
+def test_the_hash_of_id_and_seed_orders_the_windows(
+    sample_root: Path, changed: dict[str, Any]
+) -> None:
+    """As they are drawn one by one."""
+    units = Units(Store(sample_root).artifacts("default")["units"])
+    sample = SampleSeeds(**{"windows": 90, "per_document": 2, "seed": 3} | changed)
+    documents = units.documents.select(["doc_id", "condition"]).to_pydict()
+    conditions = dict(zip(documents["doc_id"], documents["condition"], strict=True))
+    rows = units.units.select(["unit_id", "doc_id", "grade"]).to_pylist()
+    taken: Counter[str] = Counter()
+    strata: dict[tuple[str, ...], list[str]] = {}
+    for row in sorted(rows, key=lambda row: content_id("3", row["unit_id"])):
+        taken[row["doc_id"]] += 1
+        if sample.per_document is None or taken[row["doc_id"]] <= sample.per_document:
+            known = row | {"condition": conditions[row["doc_id"]]}
+            strata.setdefault(tuple(known[n] for n in sample.strata), []).append(row["unit_id"])
+    drawn = sample.draw(units)["unit_id"].to_pylist()
+    assert sorted(drawn) == sorted(by_turns(strata)[: sample.windows])
 
 
 def test_a_document_gives_no_more_than_it_may(sample_root: Path) -> None:

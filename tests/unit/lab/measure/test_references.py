@@ -27,6 +27,7 @@ from srrag.lab.measure.references import (
     resource_path,
     split_of,
     window_qrels,
+    windows_by_document,
 )
 from tests.unit.index.tables import documents, row, uid, write
 
@@ -67,6 +68,11 @@ def test_every_window_that_holds_the_quote_is_judged(units: Units) -> None:
     """And none of another document with the same words."""
     qrels = window_qrels([question(("brace", "It lasted a year.", 2))], units)
     assert qrels == {"q": {uid(1): 2, uid(2): 2}}
+
+
+def test_only_the_documents_that_gold_names_are_read(units: Units) -> None:
+    assert windows_by_document(units, {"rest", "none"}) == {"rest": [(uid(3), "It lasted a year.")]}
+    assert windows_by_document(units, set()) == {}
 
 
 def test_the_best_relevance_stands(units: Units) -> None:
