@@ -68,21 +68,21 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
     from sklearn.metrics import log_loss
 
     rows: list[RankedQuestion] = []
-    qrels: Qrels = {}
-    texts: dict[str, str] = {}
+    qrels: dict[Path, Qrels] = {}
+    texts: dict[tuple[Path, str], str] = {}
     for folder, root in places:
         judged, asked = judged_queries(folder, most)
         table, units = ranked(root, asked)
         rows += [features(row, units, folder, judged) for row in table.select(COLUMNS).to_pylist()]
-        qrels |= judged
-        texts |= {row["query_id"]: str(row["text"]) for row in asked}
+        qrels[folder] = judged
+        texts |= {(folder, row["query_id"]): str(row["text"]) for row in asked}
     train, test = ([r for r in rows if split_of(r.query_id) == side] for side in SPLITS)
     (x, y, weight), (x_test, y_test, weight_test) = joined(train), joined(test)
     figures: dict[str, Any] = {"train_questions": len(train), "test_questions": len(test)}
     figures[KEY] = fitted_on(
         name="bi-encoder logit",
         command=shlex.join(["python", "-m", "srrag.lab.fits.logits", *sys.argv[1:]]),
-        questions=[texts[row.query_id] for row in train],
+        questions=[texts[row.folder, row.query_id] for row in train],
     )
     base = np.full(len(y_test), np.average(y, weights=weight))
     figures["test_log_loss_of_base_rate"] = log_loss(y_test, base, sample_weight=weight_test)
@@ -90,10 +90,13 @@ def logit(places: Sequence[tuple[Path, Path]], most: int) -> dict[str, Any]:
         found = LogisticRegression(C=np.inf, max_iter=1000).fit(x[:, columns], y, weight)
         odds = found.predict_proba(x_test[:, columns])[:, 1]
         weights, shift = found.coef_[0], float(found.intercept_[0])
-        runs = {r.query_id: by_score(r.documents, r.features[:, columns] @ weights) for r in test}
         ndcg = {}
-        for folder, _ in places:
-            held = {r.query_id: qrels[r.query_id] for r in test if r.folder == folder}
+        for folder, judged in qrels.items():
+            of_set = [r for r in test if r.folder == folder]
+            held = {r.query_id: judged[r.query_id] for r in of_set}
+            runs = {
+                r.query_id: by_score(r.documents, r.features[:, columns] @ weights) for r in of_set
+            }
             ndcg[folder.name] = round(float(per_question(held, runs)["nDCG@10"].mean()), 4)
         figures[" + ".join(FEATURES[c] for c in columns)] = {
             "weights": [*weights.round(3).tolist(), round(shift, 3)],
