@@ -84,14 +84,18 @@ def test_a_sheet_is_filled_with_the_keyboard_and_saved(page: Any, folder: Path) 
     assert all(url.startswith(("file:", "blob:")) for url in page.asked)
 
 
-def test_what_was_entered_is_kept_and_can_be_loaded(page: Any, folder: Path) -> None:
-    page.reload()
-    page.locator("#count", has_text="29 of 30 ratings").wait_for()
-    page.evaluate("localStorage.clear()")
+def test_what_was_entered_is_kept_until_it_is_saved_and_can_be_loaded(
+    page: Any, folder: Path
+) -> None:
+    """So the next rater at this computer finds an empty sheet without a name."""
     page.reload()
     assert page.inner_text("#count") == "0 of 30 ratings"
+    assert page.input_value("#rater") == ""
     page.set_input_files("#load", folder / "filled" / "Ann.json")
     page.locator("#count", has_text="29 of 30 ratings").wait_for()
+    page.reload()
+    page.locator("#count", has_text="29 of 30 ratings").wait_for()
+    assert page.input_value("#rater") == "Ann"
     page.press("fieldset input:checked >> nth=0", "Backspace")
     assert page.inner_text("#count") == "28 of 30 ratings"
     other = folder / "other.json"

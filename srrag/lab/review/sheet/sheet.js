@@ -48,6 +48,15 @@ function keep() {
   }
 }
 
+function forget() {
+  // The next rater at this computer finds an empty sheet.
+  try {
+    localStorage.removeItem(kept);
+  } catch {
+    // Without storage nothing was kept.
+  }
+}
+
 function changed() {
   count();
   keep();
@@ -97,6 +106,7 @@ function save() {
   link.download = `review-${rules.sample}-${content.rater.replace(/[^\p{L}\p{N}]+/gu, "-")}.json`;
   link.click();
   URL.revokeObjectURL(link.href);
+  forget();
   saved = true;
 }
 
@@ -132,6 +142,6 @@ try {
   const draft = localStorage.getItem(kept);
   if (draft) fill(JSON.parse(draft));
 } catch {
-  localStorage.removeItem(kept);
+  forget();
 }
 count();
