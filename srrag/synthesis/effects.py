@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -116,6 +117,12 @@ _UNIT = re.compile(r"\s*([%°µμa-zA-Z][\w/%°µμ²³.]*)?")
 _AGAINST = re.compile(r"\b(?:compared|versus|vs|rather than)\b")
 """What stands behind it is not the outcome: "treatment success compared to failure"."""
 _P = re.compile(r"(?P<than>[<≤>≥=]?)\s*(?P<p>0?\.\d+|1(?:\.0+)?)(?![\d.])")
+_POWER = re.compile(
+    r"(?P<than>[<≤>≥=]?)\s*(?<![\d.])(?:(?P<p>\d*\.?\d+)\s?(?:e|[x×*]\s?10)|10)"
+    r"\s?\^?\s?[({]?-\s?(?P<power>\d{1,3})(?!\d)",
+    re.I,
+)
+"""A p of many places: 3.2 × 10⁻⁵, 2e-5, 10^-4."""
 _NOT_SIGNIFICANT = re.compile(
     r"\bn\.?s\b|not (?:statistically )?significant|non-?significant", re.I
 )
@@ -257,13 +264,23 @@ def unconfirmed(p: str, interval: str, read: Effect | Unpooled) -> bool:
     """
     if isinstance(read, Effect) and read.crosses:
         return True
-    if tested := _P.search(p):
-        value, than = float(tested["p"]), tested["than"]
-        return value >= ALPHA if than in (">", "≥") else value > ALPHA and than not in ("<", "≤")
+    if tested := _tested(p):
+        than, value = tested
+        return value >= ALPHA if than in (">", "≥") else value > ALPHA
     ends = _interval(interval.translate(_SIGNS))
     return bool(_NOT_SIGNIFICANT.search(p)) or (
         not isinstance(ends, Unpooled) and ends[0] < 0 < ends[1]
     )
+
+
+def _tested(p: str) -> tuple[str, float] | None:
+    """The sign and the number of a p, also with a decimal comma or as a power of ten."""
+    told = unicodedata.normalize("NFKC", p).translate(_SIGNS)
+    told = re.sub(r"(?<![\d.])0,(?=\d)", "0.", told)
+    if power := _POWER.search(told):
+        return power["than"], float(power["p"] or 1) * 10.0 ** -int(power["power"])
+    tested = _P.search(told)
+    return (tested["than"], float(tested["p"])) if tested else None
 
 
 def _interval(text: str) -> tuple[float, float, float] | Unpooled:
