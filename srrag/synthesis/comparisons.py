@@ -169,11 +169,7 @@ def compare(
     comparisons = [
         made
         for (against, outcome), rows in groups.items()
-        if (
-            made := _comparison(
-                against, outcome, asked, rows, concluded, papers, of, names, findings
-            )
-        )
+        if (made := _comparison(against, outcome, rows, concluded, papers, of, names, findings))
     ]
 
     def place(made: Comparison) -> tuple[bool, bool, int, int]:
@@ -267,22 +263,31 @@ def _grouped(
     groups: dict[tuple[str, str], list[tuple[Row, bool]]] = {}
     for row, turned in rows:
         against = _against(row["comparators"])
-        outcome = " / ".join(asked) or row["outcome"]
+        outcome = _asked_for(row["outcome"], asked, names) or row["outcome"]
         for other, named in groups:
             same = other == against or (
                 BEFORE not in (other, against) and names.same(other, against)
             )
-            if same and (asked or names.same(named, outcome)):
+            if same and (named == outcome if asked else names.same(named, outcome)):
                 against, outcome = other, named
                 break
         groups.setdefault((against, outcome), []).append((row, turned))
     return groups
 
 
+def _asked_for(outcome: str, asked: Sequence[str], names: NameMatcher) -> str:
+    """The asked outcome that a result tells of, by its name before its meaning; "" without any."""
+    ranked = (
+        (each for each in asked if each == outcome),
+        (each for each in asked if names.same(each, outcome)),
+        (each for each in asked if names.means([each], [outcome])),
+    )
+    return next((each for named in ranked for each in named), "")
+
+
 def _comparison(
     against: str,
     outcome: str,
-    asked: Sequence[str],
     rows: Sequence[tuple[Row, bool]],
     concluded: Sequence[Row],
     papers: Mapping[str, StudyPaper],
@@ -299,7 +304,7 @@ def _comparison(
         whole = _whole_people([row for row in findings if row["doc_id"] in docs])
         beyond = [row for row in concluded if row["doc_id"] in docs]
         about = [papers[d] for d in docs], of[study][1], names
-        made.append(_study_row(asked or [outcome], told, whole, beyond, *about))
+        made.append(_study_row([outcome], told, whole, beyond, *about))
     own = tuple(row for row in made if row.paper.grade not in REVIEWS)
     reviews = tuple(row for row in made if row.paper.grade in REVIEWS)
     if against == BEFORE and not any(row.direction in TOLD for row in made):

@@ -87,17 +87,18 @@ RATIOS = ("odds ratio", "hazard ratio", "rate ratio", "risk ratio")
 DIFFERENCES = ("standardised mean difference", "risk difference", "mean difference")
 
 _KIND = re.compile(
-    r"(?P<odds_ratio>\ba?ORs?\b|odds ratios?)|(?P<hazard_ratio>\ba?HRs?\b|hazard ratios?)"
-    r"|(?P<rate_ratio>\bI?RRs?(?= per\b)|\bIRRs?\b|rate ratios?)"
-    r"|(?P<risk_ratio>\ba?RRs?\b|risk ratios?|relative risks?|prevalence ratios?)"
-    r"|(?P<standardised_mean_difference>\bSMDs?\b|standardi[sz]ed mean differences?"
-    r"|(?:Cohen[’']?s|Hedges[’']?) [dg]\b|effect size)"
-    r"|(?P<risk_difference>\bARR\b|(?:risk|rate) differences?|percentage points?)"
-    r"|(?P<relative_reduction>\bPE\b|(?:protective|vaccine) (?:efficacy|effect)|\bRRR\b"
-    r"|reduc\w+ (?:by|of) \d|\d\s?% (?:\w+ )?(?:reduc|lower|few|less))"
-    r"|(?P<coefficient>\bβ|\bbeta\b|coefficients?|correlation)"
-    r"|(?P<mean_difference>\bW?MDs?\b|differences?\b|\bpoints?\b"
-    r"|\b(?:lower|higher|less|more|fewer|greater)\b)"
+    r"(?P<odds_ratio>\ba?ORs?\b|(?i:odds ratios?))|(?P<hazard_ratio>\ba?HRs?\b|(?i:hazard ratios?))"
+    r"|(?P<rate_ratio>\bI?RRs?(?= per\b)|\bIRRs?\b|(?i:rate ratios?))"
+    r"|(?P<relative_reduction>\bPE\b|\bRRR\b|(?i:(?:protective|vaccine) (?:efficacy|effect)"
+    r"|relative (?:risk |rate )?reductions?"
+    r"|reduc\w+ (?:by|of) \d|\d\s?% (?:\w+ )?(?:reduc|lower|few|less)))"
+    r"|(?P<risk_ratio>\ba?RRs?\b|(?i:risk ratios?|relative risks?|prevalence ratios?))"
+    r"|(?P<standardised_mean_difference>\bSMDs?\b|(?i:standardi[sz]ed mean differences?)"
+    r"|(?:Cohen[’']?s|Hedges[’']?) [dg]\b|(?i:effect size))"
+    r"|(?P<risk_difference>\bARR\b|(?i:(?:risk|rate) differences?|percentage points?))"
+    r"|(?P<coefficient>\bβ|(?i:\bbeta\b|coefficients?|correlation))"
+    r"|(?P<mean_difference>\bW?MDs?\b|(?i:differences?\b|\bpoints?\b"
+    r"|\b(?:lower|higher|less|more|fewer|greater)\b))"
 )
 _NUM = r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+|(?<=\d))(?![\d.]*\d)"
 _NUMBER = re.compile(rf"(?<![\d.\w])({_NUM})|(?<=[\d(\[ ])(-{_NUM})")
@@ -114,6 +115,7 @@ _COUNTS = re.compile(r"\b(\d[\d,]*)\s?(?:/|of|out of|among)\s?(\d[\d,]*)")
 _LESS = re.compile(r"\b(?:lower|less|fewer|reduc\w+|decreas\w+|shorter)\b", re.I)
 _MORE = re.compile(r"\b(?:higher|more|greater|increas\w+|longer)\b", re.I)
 _UNIT = re.compile(r"\s*([%°µμa-zA-Z][\w/%°µμ²³.]*)?")
+_PER_CENT = re.compile(r"\s*(?:%|per ?cent|points?\b)", re.I)
 _AGAINST = re.compile(r"\b(?:compared|versus|vs|rather than)\b")
 """What stands behind it is not the outcome: "treatment success compared to failure"."""
 _P = re.compile(r"(?P<than>[<≤>≥=]?)\s*(?P<p>0?\.\d+|1(?:\.0+)?)(?![\d.])")
@@ -227,6 +229,13 @@ def read_effect(
         return Unpooled(f"a {kind} is not pooled")
     if kind in RATIOS and low <= 0:
         return Unpooled("a ratio with an end of its interval at or below 0")
+    if kind in RATIOS and _PER_CENT.match(bare, end):
+        return Unpooled("a ratio in per cent")
+    if kind == "risk difference":
+        parts = _as_parts(value, low, high, bare[end:], interval)
+        if parts is None:
+            return Unpooled("a risk difference whose unit is not told")
+        value, low, high = parts
     unit = _UNIT.match(bare, end)
     named = unit[1] if unit and unit[1] and kind == "mean difference" else ""
     named = "" if _LESS.match(named) or _MORE.match(named) or named in ("vs", "to") else named
@@ -298,6 +307,19 @@ def _interval(text: str) -> tuple[float, float, float] | Unpooled:
         return Unpooled("an interval without width, or the wrong way round")
     share = float(level["level"]) / 100 if level else 0.95
     return low, high, share if 0.5 < share < 1 else 0.95
+
+
+def _as_parts(
+    value: float, low: float, high: float, behind: str, interval: str
+) -> tuple[float, float, float] | None:
+    """A risk difference and its ends as parts of one; None if they are no parts and no per cent.
+
+    Studies print one result as "−3.2 %" and as "−0.032".
+    """
+    if _PER_CENT.match(behind) or "%" in _LEVEL.sub("", interval):
+        return value / 100, low / 100, high / 100
+    per_people = re.search(r"\bper\b", behind) is not None
+    return None if per_people or low < -1 or high > 1 else (value, low, high)
 
 
 def _why(told: str, ends: Unpooled) -> Unpooled:

@@ -31,6 +31,18 @@ from srrag.synthesis.effects import Effect, Unpooled, from_counts, pool, read_ef
          (-2.1, -3.2, -1.0)),
         ("SMD −0.39", "−0.58 to −0.19", "less", "pain", "standardised mean difference",
          (-0.39, -0.58, -0.19)),
+        ("Standardized mean difference −0.42", "−0.70 to −0.14", "less", "pain",
+         "standardised mean difference", (-0.42, -0.70, -0.14)),
+        ("Hazard ratio 0.72", "0.55 to 0.94", "better", "death", "hazard ratio",
+         (0.72, 0.55, 0.94)),
+        ("Risk difference −3.2%", "95% CI −5.0 to −1.4", "better", "death", "risk difference",
+         (-0.032, -0.05, -0.014)),
+        ("risk difference −3.2", "95% CI −5.0% to −1.4%", "better", "death", "risk difference",
+         (-0.032, -0.05, -0.014)),
+        ("risk difference −3.2 percentage points", "−5.0 to −1.4", "better", "death",
+         "risk difference", (-0.032, -0.05, -0.014)),
+        ("risk difference −0.032", "95% CI −0.050 to −0.014", "better", "death",
+         "risk difference", (-0.032, -0.05, -0.014)),
     ],
 )  # fmt: skip
 def test_kind_estimate_and_interval_are_read_as_printed(
@@ -38,7 +50,7 @@ def test_kind_estimate_and_interval_are_read_as_printed(
 ) -> None:
     read = read_effect(effect, interval, direction, outcome)
     assert isinstance(read, Effect), read
-    assert read.kind == kind and (read.value, read.low, read.high) == ends
+    assert read.kind == kind and (read.value, read.low, read.high) == pytest.approx(ends)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +65,15 @@ def test_kind_estimate_and_interval_are_read_as_printed(
         ("β = 0.72", "95% 0.21-1.23", "better", "self-efficacy", "coefficient is not pooled"),
         ("reduced by 21%", "95% 0 to 38%", "better", "dysentery", "relative reduction is not"),
         ("OR 0.5", "95% 0.4 to 2.9", "unclear", "death", "not symmetric"),
+        ("relative risk reduction 25%", "95% CI 18 to 31", "better", "stroke",
+         "relative reduction is not"),
+        ("Relative risk reduction 25%", "95% CI 18% to 31%", "less", "death",
+         "relative reduction is not"),
+        ("RR 25%", "95% CI 18 to 31", "better", "stroke", "ratio in per cent"),
+        ("risk difference −3.2", "−5.0 to −1.4", "better", "death", "unit is not told"),
+        ("rate difference −0.4 per 100 person-years", "−0.6 to −0.2", "better", "death",
+         "unit is not told"),
+        ("risk difference 0.4 events per 100", "0.2 to 0.6", "worse", "death", "unit is not told"),
         ("OR 2.5", "95% 1.6 to 3.9", "better", "death", "points the other way"),
         ("difference of 46 μg/h", "95% 24-70", "better", "fentanyl dose", "sign nothing tells"),
         ("OR 0.5", "95% -0.1 to 0.9", "better", "death", "at or below 0"),

@@ -104,6 +104,21 @@ def test_mean_differences_of_other_scales_are_not_pooled() -> None:
     assert not each.pooled and len(each.comparison.rows) == 2
 
 
+def test_two_asked_outcomes_are_two_comparisons_and_never_one_pool() -> None:
+    pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
+    stroke = {"outcome": "stroke", "effect": "HR 0.5", "interval": "0.3 to 0.8333"}
+    death = {"effect": "HR 0.95", "interval": "0.9 to 1.003"}
+    made = synthesis(
+        [finding("one", **stroke), finding("two", **death), finding("two", **stroke)],
+        parts=PARTS | {"O": ["death", "stroke"]},
+    )
+    told = {each.comparison.outcome: each for each in made.comparisons}
+    assert {name: len(each.comparison.rows) for name, each in told.items()} == {
+        "death": 1, "stroke": 2,
+    }  # fmt: skip
+    assert not told["death"].pooled and told["stroke"].pooled["hazard ratio"].studies == 2
+
+
 def test_directions_that_oppose_stand_beside_what_sets_the_studies_apart() -> None:
     papers = [
         paper("one", told={"sample_size": ("300",), "dose": ("5 mg",)}),
