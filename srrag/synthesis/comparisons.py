@@ -20,10 +20,21 @@ TOLD = (*OPPOSITE, "no difference", "not inferior", "differs")
 BEFORE = "before, or no comparator named"
 _SHAM = re.compile(r"\b(?:placebo|sham|dummy|vehicle)", re.I)
 _USUAL = re.compile(
-    r"\b(?:usual|standard (?:care|treatment|therapy)|control|no\b|without|wait|untreated|routine"
-    r"|nothing|alone$)",
+    r"(?:the |an? )?(?:"
+    r"(?:usual|standard|routine)(?:[ -]of)?[ -](?:[\w-]+ ){0,2}care"
+    r"|(?:usual|standard|routine) (?:medical )?(?:treatment|therapy|management|practice)"
+    r"|(?:care|treatment|therapy|practice) as usual"
+    r"|usual (?:daily )?(?:activit\w+|lifestyle|diet)"
+    r"|(?:(?:no|non)[ -](?:treatment|intervention|exercise)[ -]|wait\w*[ -]?(?:list)?[ -]"
+    r"|usual[ -]care |(?:attention|untreated|healthy|passive|inactive|matched|historical) )?"
+    r"controls?"
+    r"|(?:no|without)(?: .*)?|untreated(?: [\w-]+)?|nothing"
+    r"|(?:watchful )?wait\w*(?:[ -](?:list|and[ -]see))?"
+    r")(?: (?:alone|only|groups?|arms?|conditions?|subjects|participants|patients|people))*",
     re.I,
 )
+"""The whole name of what is no active comparator: "rate control" is one, so is "aspirin alone"."""
+_JOINED = re.compile(r"\s*(?:,|\+|/|\b(?:and(?! see)|or|plus)\b)\s*", re.I)
 
 
 @dataclass(frozen=True)
@@ -254,7 +265,9 @@ def _against(comparators: Sequence[str]) -> str:
         return BEFORE
     if _SHAM.search(told):
         return "placebo or sham"
-    return "usual care or no treatment" if _USUAL.search(told) else told
+    parts = [part for part in _JOINED.split(told) if part]
+    usual = bool(parts) and all(_USUAL.fullmatch(part) for part in parts)
+    return "usual care or no treatment" if usual else told
 
 
 def _grouped(

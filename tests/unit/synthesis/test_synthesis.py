@@ -119,6 +119,36 @@ def test_two_asked_outcomes_are_two_comparisons_and_never_one_pool() -> None:
     assert not told["death"].pooled and told["stroke"].pooled["hazard ratio"].studies == 2
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["control", "the control group", "controls", "Control subjects", "untreated controls",
+     "no-treatment control", "waitlist control", "usual care", "standard of care",
+     "routine antenatal care", "usual care alone", "treatment as usual", "usual care control group",
+     "standard therapy", "no treatment", "no vitamin D supplementation", "without metformin",
+     "untreated", "untreated eyes", "waiting list", "wait-list group", "watchful waiting",
+     "wait and see", "usual care or no treatment", "nothing"],
+)  # fmt: skip
+def test_usual_care_and_no_treatment_are_one_comparator(name: str) -> None:
+    (made,) = synthesis([finding("one", comparators=[name])]).comparisons
+    assert made.comparison.against == "usual care or no treatment"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rate control", "motor control exercise", "tight glycaemic control", "vector control",
+     "infection control programme", "birth control pill", "pain control with morphine",
+     "no-touch technique", "bandage without compression", "aspirin alone",
+     "usual care plus exercise", "routine episiotomy", "controlled release", "standard dose"],
+)  # fmt: skip
+def test_an_active_comparator_is_called_by_its_name(name: str) -> None:
+    told = {"effect": "HR 0.8", "interval": "0.7 to 0.9143"}
+    rows = [finding("one", comparators=[name], **told), finding("two", comparators=["usual care"])]
+    made = synthesis(rows, parts=PARTS | {"C": []})
+    assert {each.comparison.against for each in made.comparisons} == {
+        name, "usual care or no treatment",
+    }  # fmt: skip
+
+
 def test_directions_that_oppose_stand_beside_what_sets_the_studies_apart() -> None:
     papers = [
         paper("one", told={"sample_size": ("300",), "dose": ("5 mg",)}),
