@@ -24,6 +24,7 @@ from srrag.graph.name_vectors import vectors_of
 from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
 from srrag.reading.concepts import read_abbreviations
+from srrag.reading.lexicon import lexicon
 from srrag.reading.prose import has_no_results, section_role, sentence_spans
 from srrag.reading.statement import read_statement
 from srrag.storage.store import Store
@@ -34,14 +35,23 @@ from srrag.synthesis.synthesis import Synthesis, synthesise
 _LABEL = re.compile(r"(?:#{1,6} +|\*\*)?([A-Z][A-Za-z]+(?: [A-Za-z]+){0,3})(?:\*\*)?(?::|$)")
 _MOST = 0.6
 """Share of words above which a sentence is a passage's, and an outcome is one that is named."""
+_TREATED = re.compile(
+    r"\b(?:intervention|treatment|treated|experimental|study|active)[- ]"
+    r"(?:group|arm|condition|patient|participant|subject)s?\b",
+    re.I,
+)
+"""How a paper calls the side that gets what its title names."""
+_NO_SIDE = re.compile(r"(?:vs|versus)[\s.:]*[-−]?\d|over (?:time|the|an?|this|that)\b", re.I)
+_CUT = re.compile(r"[,;(]")
 _DIRECTION = {"increased": "more", "decreased": "less"}
 
 
 def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> Iterator[Row]:
     """Yield rows of FINDINGS: sentences that tell clearly which way an asked outcome went.
 
-    A paper has to name an asked intervention. Plans, methods and background are left out, and
-    conclusions are conclusions. Without an asked comparator it is a control group that is meant.
+    A sentence has to name an asked intervention, or the title of its paper has to where neither
+    side is named. A comparison with anything but an asked comparator or a control group is left
+    out, as are plans, methods and background; conclusions are conclusions.
     """
     given, against = [*parts["I"]], [*parts["C"]]
     for paper in papers:
@@ -56,7 +66,14 @@ def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> It
             outcome = next((each for each in parts["O"] if names.holds(each, [sentence])), "")
             if not outcome or role in ("background", "method"):
                 continue
-            told = read_statement(sentence, outcome, given[0], "".join(against[:1]))
+            sides = _sides(sentence, paper.title, given, against, names)
+            if sides is None:
+                continue
+            treatment, comparator = sides
+            # By another name the treatment tells no side of "than"; the comparator then does.
+            named = bool({*terms(treatment)} & {*terms(sentence)})
+            other = comparator if comparator in against or not named else ""
+            told = read_statement(sentence, outcome, treatment if named else "", other)
             if not told.clear:
                 continue
             way = told.better_or_worse
@@ -64,13 +81,45 @@ def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> It
                 "finding_id": content_id(paper.doc_id, str(low), outcome),
                 "doc_id": paper.doc_id, "unit_id": paper.doc_id, "grade": paper.grade,
                 "kind": "concluded" if role == "conclusion" else "found",
-                "interventions": given[:1], "comparators": against[:1] or ["control"],
+                "interventions": [treatment], "comparators": [comparator],
                 "outcome": outcome, "times": [], "people": [],
                 "direction": _DIRECTION.get(told.direction, way) if way == "unclear" else way,
                 "effect": "", "interval": "", "p": "",
                 "places": [{"start": low, "end": high}], "quote": sentence, "confidence": 0.5,
                 "reject": None,
             }  # fmt: skip
+
+
+def _sides(
+    sentence: str, title: str, given: Sequence[str], against: Sequence[str], names: NameMatcher
+) -> tuple[str, str] | None:
+    """The asked intervention of a sentence and what it is compared with; None if it has others.
+
+    The comparator is an asked one, else a control group by the sentence's own word.
+    """
+    than = _than(sentence)
+    treatment = next((each for each in given if names.holds(each, [sentence])), "")
+    other = next((each for each in against if names.holds(each, [sentence])), "")
+    if not treatment:
+        treatment = next((each for each in given if names.holds(each, [title])), "")
+        if not treatment or ((than or other) and not _TREATED.search(sentence)):
+            return None
+    behind = _CUT.split(sentence[than.end() :])[0] if than else ""
+    group = lexicon("control_group").search(sentence)
+    named = f"{behind} | {group[0] if group else ''}"
+    control = lexicon("control").search(named)
+    if other and not (control and not names.holds_any([treatment, other], behind)):
+        return treatment, other  # else both of them are compared with the control group
+    without = lexicon("negation").search(" ".join(behind.split()[:3]))
+    if than and not control and not without:
+        return None
+    return treatment, control[0].casefold() if control else "control"
+
+
+def _than(sentence: str) -> re.Match[str] | None:
+    """Where a sentence begins to name what it compares with; no two numbers, no stretch of time."""
+    found = lexicon("than").finditer(sentence)
+    return next((each for each in found if not _NO_SIDE.match(sentence, each.start())), None)
 
 
 _ASKED = (("I", "treatment"), ("O", "outcome"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,75 @@ def test_a_plan_and_a_paper_on_other_treatments_tell_nothing() -> None:
 def test_what_both_groups_do_is_counted_for_neither() -> None:
     text = "Results: At 12 weeks both groups had improved significantly in pain (p < 0.01)."
     assert list(stated([paper("one", text=f"Astemol was given. {text}")], ASKED, NAMES)) == []
+
+
+VERSUS = PARTS | {"I": ["astemol"], "C": ["aspirin"], "O": ["pain"]}
+TITLED = "A trial of astemol"
+
+
+def told_of(sentence: str, parts: Any = ASKED, title: str = "A trial") -> list[tuple[str, str]]:
+    """Comparator and direction of what a paper is read to say that names astemol."""
+    text = f"Background: Astemol is used. Results: {sentence}"
+    rows = stated([paper("one", title=title, text=text)], parts, NAMES)
+    return [(row["comparators"][0], row["direction"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parts", "title"),
+    [
+        ("Pain was significantly lower with exercise than with stretching.", ASKED, "A trial"),
+        ("Pain was significantly lower with exercise than with stretching.", VERSUS, TITLED),
+        ("Pain was significantly lower with exercise than with placebo.", ASKED, TITLED),
+        ("Pain was significantly lower with exercise than with aspirin.", VERSUS, TITLED),
+        ("Pain was significantly lower with exercise than with astemol.", ASKED, TITLED),
+        ("Pain was significantly lower with astemol than with exercise.", ASKED, TITLED),
+        ("Aspirin significantly increased pain.", VERSUS, TITLED),
+        ("Pain fell significantly with astemol compared with baseline.", ASKED, TITLED),
+        ("Pain was significantly reduced by exercise.", ASKED, "A trial"),
+    ],
+)
+def test_a_comparison_of_other_treatments_is_no_row(sentence: str, parts: Any, title: str) -> None:
+    assert told_of(sentence, parts, title) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "comparator", "direction"),
+    [
+        ("Pain was significantly lower with astemol than with placebo.", "placebo", "better"),
+        ("Compared with usual care, astemol significantly reduced pain.", "usual care", "better"),
+        ("Pain was significantly lower with astemol than with aspirin.", "aspirin", "better"),
+        ("Pain was significantly lower with aspirin than with astemol.", "aspirin", "worse"),
+        ("Astemol and aspirin significantly reduced pain compared with placebo.", "placebo",
+         "better"),
+        ("Astemol significantly reduced pain.", "control", "better"),
+        ("Astemol significantly reduced pain over time.", "control", "better"),
+        ("Pain was significantly lower with astemol (28% vs 35%).", "control", "better"),
+        ("Pain was significantly lower with astemol than without.", "control", "better"),
+        ("Pain was significantly lower in the intervention group than in the control group.",
+         "control", "better"),
+        ("Pain was significantly higher in the control group than in the intervention group.",
+         "control", "better"),
+    ],
+)  # fmt: skip
+def test_the_comparator_is_the_one_that_the_sentence_names(
+    sentence: str, comparator: str, direction: str
+) -> None:
+    assert told_of(sentence, VERSUS, TITLED) == [(comparator, direction)]
+
+
+def test_the_side_of_than_is_known_of_a_treatment_by_another_name() -> None:
+    text = "Results: Pain was significantly higher with placebo than with astemol."
+    names = NameMatcher({}, {"drug A": ["astemol"]})
+    (row,) = stated([paper("one", text=text)], PARTS | {"O": ["pain"]}, names)
+    assert (row["comparators"], row["direction"]) == (["placebo"], "better")
+
+
+def test_a_comparator_that_no_study_has_is_said() -> None:
+    text = "Results: Pain was significantly lower with astemol than with placebo."
+    papers = [paper("one", text=text)]
+    made = synthesis(stated(papers, VERSUS, NAMES), papers, VERSUS)
+    (each,) = made.comparisons
+    assert each.comparison.against == "placebo or sham" and made.found.relaxed == ("C",)
 
 
 @pytest.mark.parametrize(
