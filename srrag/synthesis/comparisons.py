@@ -132,7 +132,8 @@ def compare(
 
     Background, plans and conclusions are never counted as results, and neither is an effect that
     is compared between people ("effect of drug A on death" in men vs. in women). Papers that must
-    not be cited are left out by name, and so are studies of other people.
+    not be cited are left out by name, also one of a study that has others; and so are studies of
+    other people.
     """
     findings = [
         row
@@ -172,6 +173,12 @@ def compare(
         on = meant or on
     turned = [(_turned(row) if "turned" in side else row, "turned" in side) for row, side in on]
     of = one_study(papers[doc] for doc in dict.fromkeys(row["doc_id"] for row in findings))
+    # A hidden paper may show that two others are of one study; nothing that it says is used.
+    quoted = {of[row["doc_id"]][0] for row, _ in turned}
+    unseen = [doc for doc in of if papers[doc].status in HIDDEN]
+    hidden += tuple(papers[d] for d in unseen if d not in fits and of[d][0] in quoted)
+    of = {doc: told for doc, told in of.items() if doc not in unseen}
+    findings = [row for row in findings if row["doc_id"] in of]
     results = [(r, t) for r, t in turned if r["kind"] == "found"]
     told = [(r, t) for r, t in results if r["comparators"] or r["direction"] in TOLD]
     planned = [row for row, _ in turned if row["kind"] == "planned"]
@@ -316,7 +323,8 @@ def _comparison(
         docs = [doc for doc, (root, _) in of.items() if root == study]
         whole = _whole_people([row for row in findings if row["doc_id"] in docs])
         beyond = [row for row in concluded if row["doc_id"] in docs]
-        about = [papers[d] for d in docs], of[study][1], names
+        one_by = of[docs[0]][1] if len(docs) > 1 else ""
+        about = [papers[d] for d in docs], one_by, names
         made.append(_study_row([outcome], told, whole, beyond, *about))
     own = tuple(row for row in made if row.paper.grade not in REVIEWS)
     reviews = tuple(row for row in made if row.paper.grade in REVIEWS)

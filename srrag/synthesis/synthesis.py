@@ -250,6 +250,7 @@ def _row_json(row: StudyRow, fits: Sequence[PeopleFit]) -> dict[str, Any]:
     read = row.read
     return _paper_json(row.paper) | {
         "papers": [paper.doc_id for paper in row.papers],
+        "paper_statuses": [paper.status for paper in row.papers],
         "one_study_by": row.one_by,
         "design": _told(row, "design"),
         "n": row.paper.people,
@@ -289,6 +290,7 @@ def _row_json(row: StudyRow, fits: Sequence[PeopleFit]) -> dict[str, Any]:
 
 def _comparison_json(each: Weighed) -> dict[str, Any]:
     made = each.comparison
+    status = {row.paper.title: row.paper.status for row in made.rows}
     return {
         "interventions": list(made.interventions),
         "against": made.against,
@@ -296,7 +298,10 @@ def _comparison_json(each: Weighed) -> dict[str, Any]:
         "studies": [_row_json(row, each.fits[row.doc_id]) for row in made.rows],
         "reviews": [_row_json(row, each.fits[row.doc_id]) for row in made.reviews],
         "pooled": [shown_pool(kind, pooled) for kind, pooled in each.pooled.items()],
-        "not_pooled": [{"study": study, "reason": reason} for study, reason in each.unpooled],
+        "not_pooled": [
+            {"study": study, "status": status[study], "reason": reason}
+            for study, reason in each.unpooled
+        ],
         "in_short": each.in_short,
         "directions": {name: dict(counts) for name, counts in each.directions.items()},
         "differs": {name: list(values) for name, values in each.differs.items()},

@@ -101,7 +101,7 @@ def _row(row: StudyRow, fits: Sequence[PeopleFit]) -> Iterator[str]:
     if row.concluded:
         yield from _wrap(f"Its conclusion goes further: “{row.concluded}”", "    ")
     if len(row.papers) > 1:
-        titles = "; ".join(paper.title for paper in row.papers)
+        titles = "; ".join(_cited(paper) for paper in row.papers)
         yield from _wrap(
             f"One study in {len(row.papers)} papers, by {row.one_by}: {titles}", "    "
         )
@@ -130,7 +130,7 @@ def _aside(made: Synthesis) -> Iterator[str]:
     if told := "; ".join(f"{n} {what}" for n, what in counts if n):
         yield from _wrap(f"Not counted as results: {told}.")
     if found.other_people:
-        titles = "; ".join(paper.title for paper in found.other_people[:5])
+        titles = "; ".join(_cited(paper) for paper in found.other_people[:5])
         yield from _wrap(f"Of other people, {len(found.other_people)} studies: {titles}")
     for paper in found.left_out:
         yield from _wrap(f"Left out: {_cited(paper)}")
@@ -217,8 +217,7 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
         axes.hlines(place, low, high, color=INK, linewidth=1.2)
         axes.plot(read.estimate, place, "s", color=INK, markersize=3 + 8 * math.sqrt(share))
         told = f"{_plain(read.value)} ({_plain(read.low)} to {_plain(read.high)}), {share:.0%}"
-        name = textwrap.shorten(row.paper.title, 32, placeholder=" …")
-        label(place, f"{_escaped(name)} {row.paper.year or ''}", told)
+        label(place, _escaped(_short(row.paper)), told)
     models = (
         ("Fixed effect", pooled.fixed, pooled.fixed_interval),
         ("Random effects", pooled.random, pooled.random_interval),
@@ -250,6 +249,13 @@ def forest(title: str, kind: str, rows: Sequence[StudyRow], pooled: PooledEffect
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     return figure
+
+
+def _short(paper: StudyPaper) -> str:
+    """Title and year of a paper in the room that a plot has, with its mark."""
+    mark = f" [{paper.status.replace('_', ' ')}]" if marked(paper.status) else ""
+    title = textwrap.shorten(paper.title, 32 - len(mark), placeholder=" …")
+    return f"{title} {paper.year or ''}{mark}"
 
 
 def _set_scale(axes: Axes, reads: Sequence[Effect], ratio: bool) -> None:

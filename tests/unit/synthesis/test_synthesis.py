@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from srrag.expand.picot_anchors import rule_anchors
 from srrag.synthesis.certainty import asked_of
 from srrag.synthesis.effects import Unpooled
-from srrag.synthesis.text import draw, readable
+from srrag.synthesis.text import as_images, draw, readable
 from tests.unit.synthesis.made import PARTS, finding, paper, synthesis
 
 OR = {"effect": "OR 0.5", "interval": "95% CI 0.3 to 0.8333"}
@@ -252,6 +253,56 @@ def test_retracted_papers_and_other_people_are_left_aside_by_name() -> None:
     assert "Of other people, 2 studies" in readable(made)
     made = synthesis(rows, papers)
     assert [each.doc_id for each in made.found.left_out] == ["one"]
+
+
+def test_a_paper_that_is_shown_by_its_title_carries_its_mark() -> None:
+    papers = [paper("one", status="retracted", title="Drug A in horses"),
+              paper("two", text="NCT01234567", title="Drug A in asthma"),
+              paper("three", text="NCT01234567", title="Asthma and drug A", status="concern"),
+              paper("four", title="Asthma again", status="preprint")]  # fmt: skip
+    rows = [finding(each.doc_id) for each in papers]
+    made = synthesis(rows, papers, PARTS | {"P": ["asthma"]})
+    text = " ".join(readable(made).split())
+    assert "Of other people, 1 studies: Drug A in horses (2020; grade C) [RETRACTED]" in text
+    assert "Asthma and drug A (2020; grade C) [UNDER AN EXPRESSION OF CONCERN]" in text
+    (told,) = made.json["comparisons"]
+    assert told["studies"][0]["paper_statuses"] == ["ok", "concern"]
+    assert {each["study"]: each["status"] for each in told["not_pooled"]}["Asthma again"] == (
+        "preprint"
+    )
+
+
+def test_a_retracted_paper_of_a_study_tells_nothing_of_it_and_is_named() -> None:
+    papers = [paper("one", pmid="7", told={"sample_size": ("300",)}),
+              paper("two", pmid="7", title="Safety", status="retracted")]  # fmt: skip
+    rows = [finding("one"), finding("two", outcome="falls"),
+            finding("one", "", kind="planned", outcome="falls")]  # fmt: skip
+    made = synthesis(rows, papers, PARTS | {"O": []})
+    (row,) = made.comparisons[0].comparison.rows
+    assert [each.doc_id for each in row.papers] == ["one"] and row.one_by == ""
+    assert [each.doc_id for each in made.found.left_out] == ["two"]
+    asked = synthesis(rows, papers)
+    assert [each.doc_id for each in asked.found.left_out] == ["two"], "on another outcome too"
+    bias = made.comparisons[0].certainty[0]
+    assert "masking is told of 0 of 1" in bias.reason
+    assert [each.found for each in made.found.announced] == [False]
+
+
+def test_a_retracted_paper_still_shows_that_two_others_are_one_study() -> None:
+    papers = [paper("one", pmid="7"), paper("two", title="Knee pain"),
+              paper("gone", pmid="7", title="Knee pain", status="retracted")]  # fmt: skip
+    (made,) = synthesis([finding(each.doc_id) for each in papers], papers).comparisons
+    assert [[each.doc_id for each in row.papers] for row in made.comparison.rows] == [
+        ["one", "two"],
+    ]  # fmt: skip
+
+
+def test_a_forest_plot_marks_a_paper_that_is_not_in_order() -> None:
+    pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
+    papers = [paper("one", status="concern", title="A long title " * 9), paper("two")]
+    (image, *_) = as_images(synthesis([finding("one", **OR), finding("two", **OR)], papers))
+    drawn = b64decode(image.partition(",")[2]).decode()
+    assert "2020 [concern]" in drawn and drawn.count("[") == 1
 
 
 def test_an_outcome_that_no_study_names_is_said_and_the_others_are_shown() -> None:
