@@ -182,12 +182,13 @@ class Graph:
         return replace(self, kept=kept)
 
     def entity_batches(
-        self, mentions: bool = False, topics: bool = False
+        self, mentions: bool = False, topics: bool = False, standing: bool = False
     ) -> Iterator[tuple[Ints, pa.Table]]:
         """Rows and tables of selected entities: entity_id, name, type, community, counts.
 
         `name` is what people read: a document's title instead of its id. With `topics`, so is
-        `community_name`.
+        `community_name`. With `standing`, that of a document; "" for other entities, and where
+        nobody looked.
         """
         for rows, table in _batches(self.entities, self.kept):
             counts = self._counts(table["mentions"].combine_chunks())
@@ -200,6 +201,8 @@ class Graph:
             if topics:
                 columns["community_name"] = self._of_community(rows, self.topics.names)
             columns |= counts
+            if standing:
+                columns["standing"] = self._standing(table)
             if mentions:
                 columns["mention_list"] = table["mentions"]
             yield rows, pa.table(columns)
@@ -243,6 +246,12 @@ class Graph:
             pc.fill_null(pc.greater(pc.utf8_length(titles), 0), False),
         )
         return pc.if_else(is_titled, titles, names)
+
+    def _standing(self, table: pa.Table) -> pa.Array:
+        rows = np.flatnonzero(pc.equal(table["type"], DOCUMENT_TYPE).to_numpy())
+        told = np.full(len(table), "", object)
+        told[rows] = self.standings.find(table["name"].take(pa.array(rows)).to_pylist())[0]
+        return pa.array(told, pa.string())
 
     def _counts(self, mentions: pa.ListArray) -> dict[str, pa.Array]:
         """Mentions and distinct documents of each entity, and those documents by grade."""

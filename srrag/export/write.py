@@ -41,7 +41,10 @@ def write_neo4j(graph: Graph, folder: Path) -> dict[str, int]:
     return {
         "entities": _write_csv(
             folder / NODES,
-            (_node_columns(t) for _, t in graph.entity_batches(mentions=True, topics=True)),
+            (
+                _node_columns(t)
+                for _, t in graph.entity_batches(mentions=True, topics=True, standing=True)
+            ),
         ),
         "edges": _write_csv(folder / EDGES, (_edge_columns(t) for _, t in graph.edge_batches())),
     }
@@ -118,6 +121,7 @@ _NODE = {
     "mentions": "int",
     "documents": "int",
     "best_grade": "string",
+    "standing": "string",
     **dict.fromkeys(GRADE_COLUMNS, "int"),
 }
 _EDGE = {"relation": "string", "kind": "string", "confidence": "double", "mentions": "int"}
@@ -133,7 +137,7 @@ def write_graphml(graph: Graph, path: Path) -> dict[str, int]:
                 for name, kind in columns.items():
                     file.write(_key(domain, name, kind))
             with file.element("graph", id="G", edgedefault="directed"):
-                for _, table in graph.entity_batches(topics=True):
+                for _, table in graph.entity_batches(topics=True, standing=True):
                     file.write(*_nodes(legal(table)), "\n")
                     counts["entities"] += table.num_rows
                 for _, table in graph.edge_batches():

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.standing import marked
 from srrag.export.graph import Graph, Ints, Texts
 
 Node = dict[str, Any]
@@ -21,7 +22,8 @@ def write_triples(graph: Graph, path: Path) -> dict[str, int]:
 
     An edge is a triple; so is the membership of an entity in its community, which keeps entities
     without edges. A keyword stands for an entity (`represented_by`) in its community
-    (`keyword_of`). An attribute is named "key: value". Youtu-GraphRAG tells nodes apart by label
+    (`keyword_of`). An attribute is named "key: value". A paper that is not in order, as a retracted
+    one, has a `standing`. Youtu-GraphRAG tells nodes apart by label
     and name alone; `id` says which of several equal names is meant.
     """
     nodes = _SelectedNodes(graph)
@@ -35,7 +37,8 @@ def write_nodes_and_edges(graph: Graph, texts: Texts, path: Path) -> dict[str, i
     """Write {nodes, edges, chunks}: the shape that `srrag organize graph.path=` reads.
 
     Nodes have id, name, label (entity, level 2, or attribute, level 1), schema_type and the chunk
-    that mentions them first; an edge is [id, relation, id].
+    that mentions them first, a paper that is not in order its `standing` too; an edge is
+    [id, relation, id].
     """
     nodes = _SelectedNodes(graph)
     with path.open("w", encoding="utf-8") as file:
@@ -60,7 +63,7 @@ class _SelectedNodes:
     def __init__(self, graph: Graph) -> None:
         is_attribute = graph.attribute_nodes()
         tables = []
-        for rows, table in graph.entity_batches(mentions=True):
+        for rows, table in graph.entity_batches(mentions=True, standing=True):
             attribute = pa.array(is_attribute[rows])
             keyed = pc.binary_join_element_wise(table["type"], table["name"], ": ")
             columns = {
@@ -69,6 +72,7 @@ class _SelectedNodes:
                 "attribute": attribute,
                 "schema_type": table["type"],
                 "chunk": _first_unit(table["mention_list"]),
+                "standing": table["standing"],
             }
             tables.append(pa.table(columns))
         self.table = pa.concat_tables(tables)
@@ -83,7 +87,8 @@ class _SelectedNodes:
             for row in batch.to_pylist():
                 attribute = row.pop("attribute")
                 level = {"label": "attribute", "level": 1} if attribute else _ENTITY
-                yield {**row, **level}
+                standing = _mark(row.pop("standing"))
+                yield {**row, **level, **standing}
 
     def take(self, rows: Ints) -> list[Node]:
         """Nodes of a triple."""
@@ -96,9 +101,14 @@ _ENTITY = {"label": "entity", "level": 2}
 
 def _node(row: dict[str, Any]) -> Node:
     properties = {"name": row["name"], "chunk id": row["chunk"], "id": row["id"]}
+    properties |= _mark(row["standing"])
     if row["attribute"]:
         return {"label": "attribute", "properties": properties}
     return {"label": "entity", "properties": {**properties, "schema_type": row["schema_type"]}}
+
+
+def _mark(standing: str) -> dict[str, str]:
+    return {"standing": standing} if marked(standing) else {}
 
 
 def _first_unit(mentions: pa.ChunkedArray) -> pa.Array:

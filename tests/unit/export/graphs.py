@@ -20,6 +20,7 @@ from srrag.core.schema import (
     empty_value,
 )
 from srrag.core.spec import content_id
+from srrag.core.standing import Standings
 from srrag.core.step import Place
 from srrag.export.graph import Graph, Texts, open_graph, open_texts
 from srrag.graph.knowledge_tree import BELOW
@@ -82,6 +83,18 @@ class Written:
 
 def key(name: str) -> str:
     return content_id(name)
+
+
+class Retracted(Standings):
+    """An index that knows of these retracted papers and of no other fault."""
+
+    def __init__(self, *papers: str) -> None:
+        super().__init__(None)
+        self.doc_ids = {key(paper) for paper in papers}
+
+    def find(self, doc_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+        told = ["retracted" if doc_id in self.doc_ids else "ok" for doc_id in doc_ids]
+        return told, [""] * len(told)
 
 
 def write(folder: Path) -> Written:

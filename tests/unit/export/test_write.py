@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -12,7 +13,7 @@ from lxml import etree
 
 from srrag.export.write import EDGES, NODES, inert, legal, write_graphml, write_neo4j
 from tests.unit.export import graphs
-from tests.unit.export.graphs import CONTROL, LINKS, QUOTED, SCRIPT, Written, key
+from tests.unit.export.graphs import CONTROL, LINKS, QUOTED, SCRIPT, Retracted, Written, key
 
 
 def test_networkx_opens_it_with_all_attributes(written: Written, tmp_path: Path) -> None:
@@ -84,6 +85,22 @@ def test_every_edge_joins_two_nodes_of_the_file(written: Written, tmp_path: Path
         (key(head), relation, key(tail)) for head, relation, tail, _, _ in LINKS
     }
     assert all(float(row["confidence:float"]) == 0.5 for row in edges)
+
+
+def test_a_retracted_paper_carries_its_mark(written: Written, tmp_path: Path) -> None:
+    graph = replace(written.graph, standings=Retracted("d2"))
+    write_graphml(graph, tmp_path / "graph.graphml")
+    nodes = networkx.read_graphml(tmp_path / "graph.graphml").nodes
+    assert (nodes[key("trial")]["standing"], nodes[key("guide")]["standing"]) == (
+        "retracted", "ok",
+    )  # fmt: skip
+    assert "standing" not in nodes[key("quoted")]
+    write_neo4j(graph, tmp_path)
+    rows = {row["entity_id:ID"]: row["standing:string"] for row in read(tmp_path / NODES)}
+    assert [rows[key(name)] for name in ("trial", "guide", "quoted")] == ["retracted", "ok", ""]
+    write_neo4j(written.graph, tmp_path)
+    unknown = {row["standing:string"] for row in read(tmp_path / NODES)}
+    assert unknown == {""}, "nobody looked"
 
 
 def test_no_edges_leave_a_file_with_its_header(written: Written, tmp_path: Path) -> None:

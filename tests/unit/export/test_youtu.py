@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import networkx
@@ -14,7 +15,8 @@ from srrag.export.graphrag import write_graphrag
 from srrag.export.select import select_community, select_entity
 from srrag.export.write import write_graphml, write_neo4j
 from srrag.export.youtu import write_nodes_and_edges, write_triples
-from tests.unit.export.graphs import KEYWORDS, LINKS, NODES, QUOTED, TITLES, Written, key
+from srrag.graph.foreign import read_graph
+from tests.unit.export.graphs import KEYWORDS, LINKS, NODES, QUOTED, TITLES, Retracted, Written, key
 
 
 def test_triples_hold_every_edge_and_every_membership(written: Written, tmp_path: Path) -> None:
@@ -74,6 +76,24 @@ def test_nodes_have_the_shape_that_youtu_reads(written: Written, tmp_path: Path)
     assert value["label"] == "attribute"
     assert value["properties"]["name"] == "frequency: daily"
     assert "schema_type" not in value["properties"]
+
+
+def test_a_retracted_paper_carries_its_mark(written: Written, tmp_path: Path) -> None:
+    graph = replace(written.graph, standings=Retracted("d2"))
+    write_triples(graph, tmp_path / "triples.json")
+    told = {
+        node["properties"]["id"]: node["properties"].get("standing")
+        for triple in json.loads((tmp_path / "triples.json").read_text("utf-8"))
+        for node in (triple["start_node"], triple["end_node"])
+        if node["label"] in ("entity", "attribute")
+    }
+    write_nodes_and_edges(graph, written.texts, tmp_path / "graph.json")
+    nodes = json.loads((tmp_path / "graph.json").read_text("utf-8"))["nodes"]
+    for marks in (told, {node["id"]: node.get("standing") for node in nodes}):
+        assert {name for name, mark in marks.items() if mark} == {key("trial")}
+        assert marks[key("trial")] == "retracted"
+    for file in ("graph.json", "triples.json"):
+        assert len(read_graph(tmp_path / file)[0]) >= len(NODES), "`srrag organize` reads it"
 
 
 def test_nodes_edges_and_chunks_resolve(written: Written, tmp_path: Path) -> None:
