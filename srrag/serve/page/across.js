@@ -1,7 +1,7 @@
 // What studies found, across papers, from the record of /v1/synthesis.
 
 import { at, make, read, several, short } from "./dom.js";
-import { badge, citedOf, placesIn, source, standingMark } from "./evidence.js";
+import { badge, citedOf, markedTitle, placesIn, source, standingMark } from "./evidence.js";
 import { cell } from "./reading.js";
 import { spansOf, windowOf } from "./window.js";
 
@@ -214,11 +214,11 @@ const sure = (domains) => domains.length ? [make("h4", {}, "How sure, by GRADE�
 // ---- what was not counted ----
 
 function aside({ announced, comparisons, not_counted: left, parts, read_by: reader }) {
-  const titles = (papers) => papers.slice(0, 5).map((paper) => paper.title).join("; ") + (papers.length > 5 ? "; …" : "");
+  const titles = (papers) => papers.slice(0, 5).map(markedTitle).join("; ") + (papers.length > 5 ? "; …" : "");
   const counts = [[left.background, "told as background"], [left.conclusions_without_result.length, "concluded without a result that was read"],
     [left.figures_of_one_group, "figures of one group"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join("; ");
   return [
-    ...announced.map((each) => `Announced: ${each.outcome}, ${each.title}: ${each.found ? "a result" : "no result"} is here.`),
+    ...announced.map((each) => `Announced: ${each.outcome}, ${markedTitle(each)}: ${each.found ? "a result" : "no result"} is here.`),
     ...left.no_study_has.map((part) => `No study here ${part === "C" ? "compares with" : "tells of"} “${parts[part].join(" / ")}” by that name${comparisons.length ? "; these have others" : ""}.`),
     counts && `Not counted as results: ${counts}.`,
     left.other_people.length && `Of other people, ${several(left.other_people.length, "study", "studies")}: ${titles(left.other_people)}.`,

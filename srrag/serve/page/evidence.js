@@ -140,6 +140,9 @@ const STANDINGS = {
   correction_notice: "Correction notice",
 };
 
+// The same in the run of a sentence.
+export const markedTitle = ({ title, status }) => (STANDINGS[status] ? `[${STANDINGS[status]}] ${title}` : title);
+
 // A red mark before the title of a paper that is not in order in the literature.
 export function standingMark(item) {
   const said = STANDINGS[item.standing];
