@@ -106,7 +106,7 @@ class DecomposeQuestion(RowStep):
     auxiliary: ClassVar[bool] = True
     slot: ClassVar[str] = "decompose"
     file: ClassVar[PromptFile] = PROMPT
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def asked(self) -> dict[str, Any]:
         """The schema, and its names as the types that may be given."""

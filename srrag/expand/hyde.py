@@ -57,7 +57,7 @@ class WriteHyde(RowStep):
     The engine `rules` writes none, so the channel finds nothing. A faulty answer rejects its row.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     max_tokens: int = most_tokens(HydePassages)
 

@@ -81,6 +81,7 @@ class ReadFollowUp(RowStep):
     file: ClassVar[PromptFile] = PromptFile(
         Path(__file__).parent / "prompts" / "read_follow_up.md", FollowUp
     )
+    version: ClassVar[int] = 2
 
     def told(self, row: Row) -> dict[str, str] | None:
         """What was said, if anything was."""

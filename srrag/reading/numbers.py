@@ -31,8 +31,10 @@ _SIGNS = str.maketrans(dict.fromkeys("·∙⋅‧٫", ".") | dict.fromkeys("‐�
 _BLANK = "[ \u00a0\u2009\u202f]"
 
 # Digits of names: D3, HbA1c, SF-36, EQ-5D, 6MWT, 3D, "6-minute walk test", "1-repetition maximum".
+# "4000IU" and "20MG" are doses.
 _NAMES = re.compile(
-    r"\b\w*[^\W\d_]\d[\w.]*\w|\b\w*[^\W\d_]\d|\b(?=[\w-]*[A-Z])\w*[^\W\d_]-\d+\w*(?!\.\d)\b|\b\d+(?:[A-Z]{2}|D\b)"
+    r"\b\w*[^\W\d_]\d[\w.]*\w|\b\w*[^\W\d_]\d|\b(?=[\w-]*[A-Z])\w*[^\W\d_]-\d+\w*(?!\.\d)\b"
+    r"|\b\d+(?:(?!(?:IU|MC?G|ML|KG)\b)[A-Z]{2}|D\b)"
     r"|\b(?:\d+|[a-z]+)-(?:min(?:ute)?|s(?:ec(?:ond)?)?|m(?:et(?:er|re))?|item|point|foot|step|rep(?:etition)?)"
     r"s?[ -](?:[\w-]+ ){0,3}?(?:[Tt]est|[Ss]cale|[Qq]uestionnaire|[Ii]ndex|[Ii]nventory|[Ss]urvey"
     r"|[Ff]orm|[Ww]alk\w*|maxim\w+)\b"

@@ -65,7 +65,7 @@ class SplitNuggets(LLMStep):
     of the exact answer is one vital nugget, of the first `MAX_NUGGETS`.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("text", "exact")
     writes: ClassVar[pa.Schema] = NUGGETED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

@@ -175,7 +175,7 @@ class WriteQuestion(LLMStep):
     a template: that tests the machinery and is no question a clinician would ask.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("window", "title", "section", "grade", "asked")
     writes: ClassVar[pa.Schema] = QUESTIONED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

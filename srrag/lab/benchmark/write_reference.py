@@ -60,7 +60,7 @@ class WriteReference(LLMStep):
     exact answer is rejected. The rules quote the seed's conclusion, then each gold window's span.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("unit_id", "text", "conclusion", "gold")
     writes: ClassVar[pa.Schema] = REFERENCED
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

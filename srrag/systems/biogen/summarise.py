@@ -86,7 +86,7 @@ class SummariseDocuments(LLMStep):
     all are lost, the row is rejected. Rules do not summarise: the documents go on verbatim.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     documents: str = "documents"
     into: str = "summaries"
