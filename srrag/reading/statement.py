@@ -161,6 +161,7 @@ Worth = Literal["better", "worse", "no difference", "unclear"]
 Polarity = Literal["good", "bad", ""]
 
 _TURNS: dict[Direction, Direction] = {"increased": "decreased", "decreased": "increased"}
+_BESIDE = re.compile(r" (?:(?:of|from|to|the|their|an?|all|any) ){0,2}", re.IGNORECASE)
 _FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[(\[)\]]")
 _CLAUSE = re.compile(
@@ -208,7 +209,8 @@ def read_statement(
 
     The clause that names most of the outcome counts, and in it the word of direction that is
     nearest to the outcome; any "no difference" there comes first. Intervention and comparator say
-    which side of "than" is meant. What both groups do tells nothing of a comparison.
+    which side of "than" is meant. What both groups do tells nothing of a comparison, and neither
+    does what stopping the intervention did.
     """
     own = frozenset(terms(outcome)) | ({"fell"} if _FALLS.search(outcome) else frozenset())
     clause = _clause(sentence, outcome)
@@ -228,7 +230,9 @@ def read_statement(
         direction = "unclear"
     else:
         direction = _direction(cue, wanted)
-    if _turned(clause, intervention, comparator):
+    if _withheld(clause, intervention):
+        direction = "unclear"
+    elif _turned(clause, intervention, comparator):
         direction = _TURNS.get(direction, direction)
     clear = _is_clear(sentence, direction, cue, wanted)
     return Statement(direction, _worth(direction, wanted), clear)
@@ -311,6 +315,24 @@ def _clauses(sentence: str) -> list[str]:
     return [each for each in pieces if each.strip()]
 
 
+def _withheld(clause: str, intervention: str) -> bool:
+    """Whether a clause names the intervention only to say that it was stopped or not given."""
+    own = {*terms(intervention)}
+    if not own or lexicon("withheld").search(intervention):
+        return False
+    places = [word.span() for word in _WORD.finditer(clause) if own & {*terms(word[0])}]
+    away = [match.span() for match in lexicon("withheld").finditer(clause)]
+    return bool(away and places) and all(
+        any(
+            _BESIDE.fullmatch(clause[a[1] : b[0]])
+            for word in away
+            for a, b in ((word, place), (place, word))
+            if a[1] <= b[0]
+        )
+        for place in places
+    )
+
+
 def _turned(clause: str, intervention: str, comparator: str) -> bool:
     """Whether the sentence tells of the comparator: before "than", or alone.
 
@@ -322,6 +344,8 @@ def _turned(clause: str, intervention: str, comparator: str) -> bool:
     if than is None:
         return not own & {*terms(clause)} and lexicon("control_group").search(clause) is not None
     before, after = clause[: than.start()], clause[than.end() :]
+    if not terms(before):  # "Compared with rest, taping …"
+        after, _, before = after.partition(", ")
     controls = [bool(lexicon("control").search(each)) and not other for each in (before, after)]
     own_before, own_after = (len(own & {*terms(each)}) for each in (before, after))
     other_before, other_after = (

@@ -80,7 +80,7 @@ class ChooseOption(RowStep):
     reject their rows.
     """
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     evidence: str = "evidence"
     max_tokens: int = most_tokens(ChosenOption)

@@ -161,7 +161,7 @@ class ComposeAnswer(RowStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 22
+    version: ClassVar[int] = 23
 
     writes: ClassVar[pa.Schema] = relation(*ANSWER, "invalid_citations:int dropped_sentences:int")
     slot: ClassVar[str] = "answer"

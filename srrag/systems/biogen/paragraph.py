@@ -195,7 +195,7 @@ class ComposeParagraph(ComposeAnswer):
     with the citations of all.
     """
 
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     prompt_files: ClassVar[tuple[Path, ...]] = (PATH,)
 
     words: int = MAX_WORDS

@@ -38,12 +38,35 @@ def test_a_sentence_tells_the_direction_of_an_outcome_and_its_worth(row: dict[st
         ("Pain decreased by more than 12 points with taping.", "pain", "decreased"),
         ("Pain decreased in both groups.", "pain", "unclear"),
         ("Strength was higher in the placebo group.", "strength", "decreased"),
+        ("Pain was higher in controls.", "pain", "decreased"),
+        ("Pain was higher in the controls.", "pain", "decreased"),
+        ("Pain was higher with usual care (p < 0.001).", "pain", "decreased"),
+        ("Untreated patients had higher pain scores.", "pain", "decreased"),
+        ("The control group had higher pain scores.", "pain", "decreased"),
+        ("A brace together with usual care raised pain.", "pain", "increased"),
+        ("Compared with taping, rest raised pain.", "pain", "decreased"),
+        ("When compared with rest, taping raised pain.", "pain", "increased"),
+        ("Compared with controls, pain was higher.", "pain", "increased"),
+        ("Treatment was superior for control of pain.", "pain", "decreased"),
+        ("Withdrawal of taping raised pain.", "pain", "unclear"),
+        ("Stopping the taping raised pain.", "pain", "unclear"),
+        ("Taping discontinuation raised pain.", "pain", "unclear"),
+        ("Low adherence to taping raised pain.", "pain", "unclear"),
+        ("Without taping, pain was higher.", "pain", "unclear"),
+        ("Failure to give taping raised pain.", "pain", "unclear"),
+        ("Pain was lower with taping than without taping.", "pain", "decreased"),
+        ("Taping raised the rate of discontinuation.", "discontinuation", "increased"),
     ],
 )
 def test_a_comparison_is_read_from_the_side_of_the_intervention(
     sentence: str, outcome: str, direction: str
 ) -> None:
     assert read_statement(sentence, outcome, "taping", "rest").direction == direction
+
+
+def test_who_asks_about_stopping_a_treatment_gets_what_stopping_it_did() -> None:
+    said = read_statement("Aspirin withdrawal raised mortality.", "mortality", "aspirin withdrawal")
+    assert said.direction == "increased"
 
 
 def test_what_both_groups_do_is_no_effect_of_an_intervention_without_a_comparator() -> None:
