@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from srrag.algo.terms import terms
-from srrag.reading.lexicon import lexicon, named_terms
+from srrag.reading.lexicon import alternatives, lexicon, named_terms
 
 Effect = Literal["up", "down", "better", "worse", "same"]
 Told = tuple[Effect, re.Match[str]]
@@ -162,6 +162,22 @@ Polarity = Literal["good", "bad", ""]
 
 _TURNS: dict[Direction, Direction] = {"increased": "decreased", "decreased": "increased"}
 _BESIDE = re.compile(r" (?:(?:of|from|to|the|their|an?|all|any) ){0,2}", re.IGNORECASE)
+_MENTION = re.compile(r"life expectancy|[^\W_]+", re.IGNORECASE)
+_LIVING = re.compile(r"alive|life expectancy", re.IGNORECASE)
+_IS_FREE = re.compile(
+    r"[- ]free (?:days?|nights?|weeks?|months?|survival|intervals?|periods?|rates?"
+    r"|status|at|after)\b|-free (?:and|or|for|by|in|with|than|patients)\b|[- ]free\s*(?:$|[.,;:])",
+    re.IGNORECASE,
+)
+"""Behind an event; "gluten-free diet" and "free fatty acids" are of none."""
+_FREE_OF = re.compile(
+    rf"(?:\bfree (?:of|from)|\btime (?:to|until)|\b(?:{alternatives('person')}|days|those|survival)"
+    r" (?:(?:who|were|had|have|with|reported|experienced|remained) ){0,2}(?:no|without))"
+    r" (?:(?:the|any|first|\w+ or) ){0,2}(?:[\w-]+ )?$",
+    re.IGNORECASE,
+)
+_WHEN = re.compile(r"later|earlier", re.IGNORECASE)
+"""Tells of the time until an event as it stands: a later relapse is a longer time to relapse."""
 _FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[(\[)\]]")
 _CLAUSE = re.compile(
@@ -208,7 +224,8 @@ def read_statement(
     """Read what a sentence says of an outcome; of what it tells of, if no outcome is named.
 
     The clause that names most of the outcome counts, and in it the word of direction that is
-    nearest to the outcome; any "no difference" there comes first. Intervention and comparator say
+    nearest to the outcome; any "no difference" there comes first. What is said of those spared the
+    outcome, or of the time until it, is turned. Intervention and comparator say
     which side of "than" is meant. What both groups do tells nothing of a comparison, and neither
     does what stopping the intervention did.
     """
@@ -218,7 +235,7 @@ def read_statement(
     if not found and clause != sentence:
         clause, found = sentence, cues(sentence, own)
     wanted = polarity(outcome or clause)
-    cue = _chosen(found, clause, outcome)
+    cue, turned = _chosen(found, clause, outcome)
     if _TAKEN_BACK.search(sentence, max(0, sentence.find(clause))):
         direction: Direction = "no difference"
     elif (
@@ -230,6 +247,8 @@ def read_statement(
         direction = "unclear"
     else:
         direction = _direction(cue, wanted)
+        if turned and cue and cue.effect in ("up", "down"):
+            direction = _TURNS.get(direction, direction)
     if _withheld(clause, intervention):
         direction = "unclear"
     elif _turned(clause, intervention, comparator):
@@ -246,17 +265,75 @@ def polarity(outcome: str) -> Polarity:
     return next((said for kind, said in kinds if lexicon(kind).search(outcome)), "")
 
 
-def _chosen(found: list[Cue], clause: str, outcome: str) -> Cue | None:
-    """The cue that counts, None if there is none."""
-    stems = {*named_terms(outcome)}
-    words = re.finditer(r"[^\W_]+", clause) if stems else ()
-    places = [word.start() for word in words if {*named_terms(word[0])} & stems]
+def contrary(one: str, other: str) -> bool:
+    """Whether more of one outcome is good and more of the other bad: survival and death."""
+    return {polarity(one), polarity(other)} == {"good", "bad"}
+
+
+def _chosen(found: list[Cue], clause: str, outcome: str) -> tuple[Cue | None, bool]:
+    """The cue that counts, None if there is none, and whether it tells of the outcome's contrary.
+
+    Longer survival is less mortality. Where a clause names both, the outcome itself counts.
+    """
+    stems = frozenset(named_terms(outcome))
+    own = {(each.stem, each.spared) for each in _mentions(outcome, stems)}
+    told = _mentions(clause, stems)
+    agreed = [e for e in told if e.spared is None or {(e.stem, e.spared), (e.stem, None)} & own]
+    known = {each.stem for each in agreed}
+    against = [each for each in told if each.stem not in known]
+    if any(each.spared for each in agreed):
+        against = []
 
     def order(cue: Cue) -> tuple[bool, int, int]:
-        apart = min((abs(cue.start - place) for place in places), default=0)
+        apart = min((abs(cue.start - each.place) for each in (*agreed, *against)), default=0)
         return cue.effect != "same", apart + (cue.effect in ("better", "worse")), cue.start
 
-    return min(found, key=order, default=None)
+    cue = min(found, key=order, default=None)
+    if cue is None or not against or _WHEN.fullmatch(clause[cue.start : cue.end]):
+        return cue, False
+    start = cue.start
+    events = [each for each in agreed if each.is_event]
+    return cue, min((*against, *events), key=lambda each: abs(start - each.place)) in against
+
+
+class _Mention(NamedTuple):
+    """A stem of the outcome at a place of a text; `spared`: of those whom the event passed by.
+
+    None is either: a "recovery time" is one to recovery, a "bleeding time" none to bleeding.
+    """
+
+    place: int
+    stem: str
+    spared: bool | None
+    is_event: bool
+
+
+def _mentions(text: str, stems: frozenset[str]) -> list[_Mention]:
+    """Each stem of an outcome in a text; of "time to heart failure" it is the failure's time."""
+    words = [
+        (word, held)
+        for word in (_MENTION.finditer(text) if stems else ())
+        if (held := stems & ({"death"} if _LIVING.fullmatch(word[0]) else {*named_terms(word[0])}))
+    ]
+    heads = {word.start() - 1 for word, _ in words}
+    return [
+        _Mention(word.start(), stem, _spared(text, word, heads), bool(polarity(word[0])))
+        for word, held in words
+        for stem in sorted(held)
+    ]
+
+
+def _spared(text: str, word: re.Match[str], heads: set[int]) -> bool | None:
+    """Whether a word counts those whom its event passed by, or the time until it."""
+    if word[0].casefold().startswith("surviv") or _LIVING.fullmatch(word[0]):
+        return True
+    if _IS_FREE.match(text, word.end()):
+        return True
+    if text[word.end() : word.end() + 5].casefold() == " time":
+        return None
+    return word.end() not in heads and bool(
+        _FREE_OF.search(text, max(0, word.start() - 80), word.start())
+    )
 
 
 def _direction(cue: Cue | None, wanted: Polarity) -> Direction:

@@ -10,6 +10,7 @@ from typing import Any
 
 from srrag.core.schema import EFFECT_OF, TENDS
 from srrag.core.standing import HIDDEN
+from srrag.reading.statement import contrary
 from srrag.synthesis.effects import Effect, Unpooled, read_effect, unconfirmed
 from srrag.synthesis.studies import REVIEWS, NameMatcher, StudyPaper, covered, one_study
 
@@ -288,7 +289,12 @@ def _grouped(
             same = other == against or (
                 BEFORE not in (other, against) and names.same(other, against)
             )
-            if same and (named == outcome if asked else names.same(named, outcome)):
+            alike = named == outcome or (
+                not {named, outcome}.intersection(asked)
+                and names.same(named, outcome)
+                and not contrary(named, outcome)
+            )
+            if same and alike:
                 against, outcome = other, named
                 break
         groups.setdefault((against, outcome), []).append((row, turned))
@@ -296,7 +302,11 @@ def _grouped(
 
 
 def _asked_for(outcome: str, asked: Sequence[str], names: NameMatcher) -> str:
-    """The asked outcome that a result tells of, by its name before its meaning; "" without any."""
+    """The asked outcome that a result tells of, by its name before its meaning; "" without any.
+
+    Survival is not the mortality that was asked about.
+    """
+    asked = [each for each in asked if not contrary(each, outcome)]
     ranked = (
         (each for each in asked if each == outcome),
         (each for each in asked if names.same(each, outcome)),
@@ -407,9 +417,9 @@ def _read(row: Row, turned: bool) -> Effect | Unpooled:
 def _alike(row: Row, lead: Row, names: NameMatcher) -> bool:
     """Whether two findings of a study are of one comparison, outcome, time and people."""
     keys = ("interventions", "comparators", "times", "people")
-    return all(row[key] == lead[key] for key in keys) and names.same(
-        row["outcome"], lead["outcome"]
-    )
+    outcomes = row["outcome"], lead["outcome"]
+    alike = names.same(*outcomes) and not contrary(*outcomes)
+    return alike and all(row[key] == lead[key] for key in keys)
 
 
 def _announced(

@@ -116,6 +116,8 @@ _LESS = re.compile(r"\b(?:lower|less|fewer|reduc\w+|decreas\w+|shorter)\b", re.I
 _MORE = re.compile(r"\b(?:higher|more|greater|increas\w+|longer)\b", re.I)
 _UNIT = re.compile(r"\s*([%°µμa-zA-Z][\w/%°µμ²³.]*)?")
 _PER_CENT = re.compile(r"\s*(?:%|per ?cent|points?\b)", re.I)
+_TO_EVENT = re.compile(r"\bsurviv|\btime (?:to|until)\b|[- ]free interval", re.I)
+"""Outcomes whose hazard or rate is that of the event that ends them: deaths end survival."""
 _AGAINST = re.compile(r"\b(?:compared|versus|vs|rather than)\b")
 """What stands behind it is not the outcome: "treatment success compared to failure"."""
 _P = re.compile(r"(?P<than>[<≤>≥=]?)\s*(?P<p>0?\.\d+|1(?:\.0+)?)(?![\d.])")
@@ -361,6 +363,8 @@ def _oriented(read: Effect, told: str, direction: str, outcome: str) -> Effect |
     up = {"more": True, "less": False}.get(direction)
     if direction in ("better", "worse") and good:
         up = (direction == "better") == (good == "good")
+    if up is not None and read.kind in ("hazard ratio", "rate ratio") and _TO_EVENT.search(outcome):
+        up = not up
     if not read.is_ratio and read.value > 0:
         words = _LESS.search(told), _MORE.search(told)
         if (words[0] and not words[1]) or up is False:

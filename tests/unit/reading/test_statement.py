@@ -69,6 +69,49 @@ def test_who_asks_about_stopping_a_treatment_gets_what_stopping_it_did() -> None
     assert said.direction == "increased"
 
 
+@pytest.mark.parametrize(
+    ("sentence", "outcome", "direction", "worth"),
+    [
+        ("Survival was longer with taping.", "mortality", "decreased", "better"),
+        ("Survival was shorter with taping.", "death", "increased", "worse"),
+        ("Life expectancy was longer with taping.", "mortality", "decreased", "better"),
+        ("More patients were alive after taping.", "mortality", "decreased", "better"),
+        ("Mortality was lower with taping.", "survival", "increased", "better"),
+        ("Taping improved survival.", "mortality", "decreased", "better"),
+        ("Mortality was lower and survival longer.", "mortality", "decreased", "better"),
+        ("Survival was longer and mortality lower.", "survival", "increased", "better"),
+        ("Relapse-free survival was longer with taping.", "relapse", "decreased", "better"),
+        ("Fewer patients had a relapse.", "relapse-free survival", "increased", "better"),
+        ("Relapse-free survival rose with taping.", "relapse-free survival", "increased", "better"),
+        ("Pain-free days were increased with taping.", "pain", "decreased", "better"),
+        ("More patients were pain free at a week.", "pain", "decreased", "better"),
+        ("A greater proportion of patients with no pain.", "pain", "decreased", "better"),
+        ("More patients were free of pain with taping.", "pain", "decreased", "better"),
+        ("Time to death was shorter with taping.", "mortality", "increased", "worse"),
+        ("Time to first relapse was longer with taping.", "relapse", "decreased", "better"),
+        ("Time to recovery was shorter with taping.", "recovery", "increased", "better"),
+        ("Recovery was faster with taping.", "time to recovery", "decreased", "better"),
+        ("Recovery came earlier with taping.", "time to recovery", "decreased", "better"),
+        ("Relapses came later with taping.", "time to relapse", "increased", "better"),
+        ("Recovery time was shorter with taping.", "time to recovery", "decreased", "better"),
+        ("Time to drug failure was longer.", "time to drug failure", "increased", "better"),
+        ("Time to death was longer.", "survival time", "increased", "better"),
+        ("A gluten-free diet reduced antibodies.", "gluten antibodies", "decreased", "unclear"),
+        ("Bleeding time was longer with taping.", "bleeding", "increased", "worse"),
+        ("Survivors had less pain.", "pain", "decreased", "better"),
+        ("Survival did not differ.", "mortality", "no difference", "no difference"),
+        ("Pain was worse with a brace than without a brace.", "pain", "increased", "worse"),
+        ("Fat-free mass was higher.", "fat-free mass", "increased", "better"),
+        ("Taping reduced free glucose.", "free glucose", "decreased", "unclear"),
+    ],
+)
+def test_those_spared_an_event_are_fewer_events(
+    sentence: str, outcome: str, direction: str, worth: str
+) -> None:
+    said = read_statement(sentence, outcome)
+    assert (said.direction, said.better_or_worse) == (direction, worth)
+
+
 def test_what_both_groups_do_is_no_effect_of_an_intervention_without_a_comparator() -> None:
     said = read_statement("Both groups had improved significantly in pain.", "pain", "taping")
     assert (said.direction, said.clear) == ("unclear", False)
@@ -100,7 +143,7 @@ def test_a_statement_is_clear_if_it_says_one_thing_and_hedges_nothing(
     [
         ("pain", "bad"), ("pain threshold", "good"), ("loss of strength", "bad"),
         ("time to relapse", "good"), ("recovery time", "bad"), ("reduction in pain", "good"),
-        ("glucose", ""),
+        ("time to first relapse", "good"), ("time to clinical recovery", "bad"), ("glucose", ""),
     ],
 )  # fmt: skip
 def test_the_worth_of_an_outcome_is_that_of_its_longest_name(outcome: str, worth: str) -> None:

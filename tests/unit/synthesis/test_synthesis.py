@@ -95,6 +95,17 @@ def test_one_study_and_kinds_that_differ_are_counted_by_direction_and_never_pool
     assert judged["inconsistency"].judgement == "not judged"
 
 
+def test_survival_and_death_are_not_pooled_and_contradict_nothing() -> None:
+    longer = finding("one", "more", outcome="survival", effect="OR 1.5", interval="1.2 to 1.88")
+    fewer = finding("two", effect="OR 0.67", interval="0.53 to 0.83")
+    made = synthesis([longer, fewer, finding("one", "less")])
+    assert not any(each.pooled for each in made.comparisons)
+    for each in made.comparisons:
+        assert not any(row.contrary for row in each.comparison.rows)
+    outcomes = [(each.comparison.outcome, len(each.comparison.rows)) for each in made.comparisons]
+    assert outcomes == [("death", 2), ("survival", 1)]
+
+
 def test_mean_differences_of_other_scales_are_not_pooled() -> None:
     told = {"effect": "mean difference -2.0 points", "interval": "-3.0 to -1.0"}
     made = synthesis(

@@ -200,6 +200,22 @@ def test_papers_that_contradict_each_other_are_both_shown() -> None:
     assert ExtractRule(keep=0.1)(question, [two, within]).differ == ()
 
 
+def test_longer_survival_and_lower_mortality_contradict_nothing() -> None:
+    before = "Heart failure is common. Patients with it were given metformin for two years. "
+    one = passage(
+        f"{before}In patients with heart failure, mortality was significantly reduced by metformin "
+        "compared with placebo (p < 0.001).", title="Metformin and mortality in heart failure",
+    )  # fmt: skip
+    two = passage(
+        f"{before}In patients with heart failure, metformin significantly prolonged survival, by a "
+        "median of four months over five years of follow-up, in those who took the drug "
+        "(p < 0.001).", title="Metformin and survival in heart failure",
+    )  # fmt: skip
+    extract = ExtractRule()("Does metformin reduce mortality in heart failure?", [one, two])
+    assert {n for each in extract.choices for n in each.cites} == {1, 2}
+    assert extract.differ == ()
+
+
 def test_pieces_with_one_pmid_are_one_paper_whatever_their_titles() -> None:
     item = {"text": "A.", "title": "", "section": "", "grade": "C", "doc_id": "7-0", "pmid": "7"}
     assert (
