@@ -80,7 +80,8 @@ class Checkpoints:
     ) -> str:
         """Write an epoch's file if `write`, and drop all but the one before; returns its name.
 
-        Workers that hold parts of the weights call it together, and one of them writes.
+        The one before stays, because the saved state names it until this epoch is reported. Workers
+        that hold parts of the weights call it together, and one of them writes.
         """
         tensors = {f"{WEIGHT}{name}": whole(p.detach()) for name, p in weights.items()}
         if epoch < self.epochs:
@@ -89,10 +90,13 @@ class Checkpoints:
         if write:
             contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
             commit(file, lambda path: save_file(contiguous, path))
-            kept = 0 if epoch == self.epochs else 1
-            for old in range(epoch - kept):
-                self.file(old).unlink(missing_ok=True)
+            self.drop_before(epoch - 1)
         return file.name
+
+    def drop_before(self, epoch: int) -> None:
+        """Drop the files of earlier epochs."""
+        for old in range(epoch):
+            self.file(old).unlink(missing_ok=True)
 
     def restore(
         self, name: str, weights: Mapping[str, Parameter], optimizer: torch.optim.AdamW
@@ -176,6 +180,8 @@ class Training(ABC):
             file = self.files.save(self.done, self.weights, self.optimizer, write=write)
             state = {"done": self.done, "curve": self.curve, "more": self.more}
             self.group.report(point, {**state, "file": file})
+        if self.group.rank == 0:
+            self.files.drop_before(self.done)
         weights = self.files.file(self.done).name
         return {"weights": weights, "curve": self.curve, **self.more}
 
