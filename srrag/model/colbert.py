@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from srrag.model.embed import LoadedEncoder, TokenVectors, join_tokens, quantise_rows
-from srrag.model.encoder import Encoder, Role, load_tokenizer
+from srrag.model.encoder import Encoder, Role, check_model, load_tokenizer
 from srrag.model.read_weights import check_positions, read_weights
 
 _BATCH_TEXTS = {"cpu": 16, "gpu": 256}
@@ -72,6 +72,7 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 def _read(encoder: Encoder, device: str) -> Any:
     from sentence_transformers import MultiVectorEncoder
 
+    check_model(encoder.model, encoder.revision)
     found = read_weights(MultiVectorEncoder, encoder.model, encoder.revision, device)
     positions = getattr(found[0].config, "max_position_embeddings", None)
     check_positions(encoder.model, encoder.max_tokens, positions)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from srrag.model.encoder import once
+from srrag.model.encoder import check_model, model_revision, once
 from srrag.model.passes import all_threads, use_threads
 from srrag.model.read_weights import check_device, check_positions, read_weights
 
@@ -33,7 +33,7 @@ class CrossEncoderModel:
     model: str
     """A local folder, or a hub id with its `revision`."""
     revision: str | None = None
-    """Commit of a hub model."""
+    """Commit of a hub model. Of a folder the hash of what it holds, which is read there."""
     max_tokens: int = 512
     """Longer pairs are cut here, special tokens included."""
     dtype: str = "float32"
@@ -47,6 +47,13 @@ class CrossEncoderModel:
             raise ValueError(f"dtype {self.dtype!r} is not one of {', '.join(DTYPES)}")
         if self.max_tokens < 8:
             raise ValueError(f"max_tokens {self.max_tokens} is below 8")
+        _pin(self, "model", "revision")
+
+
+def _pin(model: CrossEncoderModel | RankLlamaModel, name: str, revision: str) -> None:
+    """Take the revision of a folder from what it holds, unless one is stated."""
+    if getattr(model, revision) is None:
+        object.__setattr__(model, revision, model_revision(getattr(model, name)))
 
 
 class LoadedCrossEncoder:
@@ -82,6 +89,7 @@ def _read(model: CrossEncoderModel, device: str) -> CrossEncoder:
     import torch
     from sentence_transformers import CrossEncoder
 
+    check_model(model.model, model.revision)
     dtype = getattr(torch, model.dtype)
     found: CrossEncoder = read_weights(
         CrossEncoder, model.model, model.revision, device,
@@ -126,6 +134,8 @@ class RankLlamaModel:
             raise ValueError(f"dtype {self.dtype!r} is not one of {', '.join(DTYPES)}")
         if self.max_tokens < 8 or self.batch_pairs < 1:
             raise ValueError("max_tokens is at least 8 and batch_pairs at least 1")
+        for name in ("base", "adapter"):
+            _pin(self, name, f"{name}_revision")
 
 
 class LoadedRankLlama:
@@ -216,6 +226,7 @@ def _read_llama(model: RankLlamaModel, device: str) -> tuple[Any, Any]:
         path = getattr(model, name)
         if revision is None and not Path(path).is_dir():
             raise ValueError(f"{name} {path!r} is no folder here; a hub id needs its revision")
+        check_model(path, revision)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     options: dict[str, Any] = {
         "revision": model.base_revision or "main",

@@ -15,7 +15,8 @@ from tokenizers import Tokenizer
 from srrag.core.errors import first_line
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.storage.atomic_write import read_json
-from srrag.storage.manifest import check_sealed, sealed_revision
+from srrag.storage.manifest import check_sealed, folder_revision, sealed_revision
+from srrag.storage.object_store import MANIFEST
 
 FACTS = "encoder.json"
 """The file that names an encoder's base model and training data."""
@@ -36,10 +37,36 @@ def trained_revision(model: str) -> str | None:
     return sealed_revision(Path(model)) if is_trained(model) else None
 
 
-def check_trained(model: str, revision: str | None) -> None:
-    """Raise ValueError if a file of a trained folder is not the one of this revision."""
+def model_revision(model: str) -> str | None:
+    """The hash of what a folder holds: of its manifest if it has one, else of settings and weights.
+
+    None for the packaged model and one of the hub, and for a folder that cannot be loaded either.
+    """
+    folder = Path(model)
+    if model == PACKAGED_MODEL or not folder.is_dir():
+        return None
+    try:
+        if (folder / MANIFEST).is_file():
+            return sealed_revision(folder)
+        return folder_revision(folder, _modules(folder))
+    except ValueError:
+        return None
+
+
+def _modules(folder: Path) -> list[str]:
+    """The folders of a model of sentence-transformers within its own, such as `2_Dense`."""
+    try:
+        return [str(module["path"]) for module in read_json(folder / "modules.json")]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+
+
+def check_model(model: str, revision: str | None) -> None:
+    """Raise ValueError if a folder holds another model than that of this revision."""
     if is_trained(model):
         check_sealed(Path(model), revision)
+    elif revision and revision.startswith("sha256:") and model_revision(model) != revision:
+        raise ValueError(f"{model}: it is not the model {revision[:19]}… that it was before")
 
 
 def encoder_fitted(model: str) -> tuple[Fitted, ...]:
@@ -65,8 +92,8 @@ class Encoder:
     model: str = PACKAGED_MODEL
     """`minilm` (all-MiniLM-L6-v2, ships with the package), a local folder or a hub id."""
     revision: str | None = None
-    """Commit of a hub model. Of a folder by `srrag train_encoder` the sha256 of its manifest, which
-    is read there: the same folder trained anew is another encoder."""
+    """Commit of a hub model. Of a folder the hash of what it holds, which is read there: the same
+    folder with other weights is another encoder."""
     backend: str = "torch"
     """`torch` (float32), `torch-bf16` or `torch-int8` (BERT-shaped models on a CPU); `colbert` for
     a late-interaction model, which brings its own prefixes."""
@@ -99,7 +126,9 @@ class Encoder:
             raise ValueError(f"max_tokens {self.max_tokens} is below 4")
         for model, revision in (("model", "revision"), ("query_model", "query_revision")):
             if getattr(self, revision) is None and getattr(self, model):
-                object.__setattr__(self, revision, trained_revision(getattr(self, model)))
+                named = getattr(self, model)
+                found = trained_revision(named) or model_revision(named)
+                object.__setattr__(self, revision, found)
 
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions `srrag train_encoder` fitted it on; empty for a model trained elsewhere."""

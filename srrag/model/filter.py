@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from srrag.core.provenance import NOT_KNOWN, Fitted, read_fitted
+from srrag.model.encoder import check_model
 from srrag.model.pair_causal import LoRA, PairCausal, base_files
 from srrag.model.pair_encoder import Example, PairModel, read_pair_encoder, scores
 from srrag.model.read_weights import encoder_folder
@@ -36,7 +37,7 @@ class Base:
     model: str = "minilm"
     """`minilm` (packaged), a local folder or a hub id."""
     revision: str | None = None
-    """Commit of a hub model."""
+    """Commit of a hub model, or the hash of what a folder holds."""
     max_tokens: int = 256
     """Longer pairs are cut here."""
     dtype: str = "float32"
@@ -57,7 +58,8 @@ class Base:
 
 
 def load_pair_model(base: Base, device: str, *, checkpointing: bool = False) -> PairModel:
-    """Load the base model."""
+    """Load the base model; raises ValueError if a folder's is not the one of its revision."""
+    check_model(base.model, base.revision)
     if base.kind == "encoder":
         from srrag.model.pair_encoder import PairEncoder
 

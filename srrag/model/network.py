@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from srrag.model.embed import quantise_rows
-from srrag.model.encoder import Encoder, check_trained, model_path
+from srrag.model.encoder import Encoder, check_model, model_path
 from srrag.model.linear import Linear, make_linear
 from srrag.model.read_weights import check_device, check_positions, read_weights
 
@@ -264,7 +264,7 @@ def read_network(encoder: Encoder, device: str) -> Network:
     if encoder.backend == "torch-int8" and device != "cpu":
         raise ValueError(f"backend 'torch-int8' runs on the CPU; use 'torch-bf16' on {device!r}")
     check_device(device)
-    check_trained(encoder.model, encoder.revision)
+    check_model(encoder.model, encoder.revision)
     folder = Path(model_path(encoder.model))
     here = (folder / "model.safetensors").is_file()
     pooling = _plain_pooling(folder, encoder.pooling) if here else None

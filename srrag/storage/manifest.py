@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,6 +175,62 @@ def _hashes(folder: Path) -> dict[str, str]:
     if any("/" in name or name.startswith(".") for name in hashes):
         raise ValueError(f"{path}: a file outside the folder is named")
     return hashes
+
+
+SUFFIXES = (".json", ".jinja", ".model", ".txt")
+"""Files besides the weights that affect answers: configuration, tokenizer, chat template."""
+
+MAX_HEADER_BYTES = 100_000_000
+SAMPLE_BYTES = 4096
+
+
+def folder_revision(folder: Path, within: Sequence[str] = ()) -> str:
+    """Hash the content of a model's folder: "sha256:" and 20 hex digits.
+
+    The hash covers small files whole, and of weights the header (names, types, shapes) and the
+    middle 4 KiB of every tensor, which change when the model is trained further in place. It covers
+    the folders `within` too. Raises ValueError for a folder without safetensors weights.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such folder of a model")
+    places = [folder, *(folder / name for name in within if (folder / name).is_dir())]
+    files = [path for each in places for path in sorted(each.iterdir()) if path.is_file()]
+    if not any(path.suffix == ".safetensors" for path in files):
+        raise ValueError(f"{folder}: no weights as safetensors; other formats are not loaded")
+    digest = hashlib.sha256()
+    for path in files:
+        if path.suffix in SUFFIXES:
+            pieces: Iterator[bytes] = iter([path.read_bytes()])
+        elif path.suffix == ".safetensors":
+            pieces = _weights(path)
+        else:
+            continue
+        digest.update(f"\0{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        for piece in pieces:
+            digest.update(piece)
+    return f"sha256:{digest.hexdigest()[:20]}"
+
+
+def _weights(path: Path) -> Iterator[bytes]:
+    """Yield the header of a safetensors file, then the middle of each tensor in file order."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        try:
+            if size > MAX_HEADER_BYTES:
+                raise ValueError(f"a header of {size} bytes")
+            header = file.read(size)
+            spans = sorted(
+                tuple(map(int, entry["data_offsets"]))
+                for name, entry in json.loads(header).items()
+                if name != "__metadata__"
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not a safetensors file: {error}") from error
+        yield header
+        for start, end in spans:
+            middle = max(start, math.floor((start + end - SAMPLE_BYTES) / 2))
+            file.seek(8 + size + middle)
+            yield file.read(min(SAMPLE_BYTES, end - middle))
 
 
 def read_live(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Table]:

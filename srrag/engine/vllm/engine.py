@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib.util
 import json
-import math
 import os
 import select
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +16,7 @@ from srrag.core.spec import place_field
 from srrag.engine.base import Model, Worker
 from srrag.engine.vllm.session import VllmSession
 from srrag.llm.completion import EngineStopped, one_line
+from srrag.storage.manifest import folder_revision
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -258,61 +256,6 @@ def _check_template(folder: Path) -> None:
             f"engine.model={folder}: no chat template ({TEMPLATES[0]}, or `chat_template` in "
             "tokenizer_config.json); a base model cannot answer"
         )
-
-
-SUFFIXES = (".json", ".jinja", ".model", ".txt")
-"""Files besides the weights that affect answers: configuration, tokenizer, chat template."""
-
-MAX_HEADER_BYTES = 100_000_000
-SAMPLE_BYTES = 4096
-
-
-def folder_revision(folder: Path) -> str:
-    """Hash the content of a model's folder: "sha256:" and 20 hex digits.
-
-    The hash covers small files whole, and of weights the header (names, types, shapes) and the
-    middle 4 KiB of every tensor, which change when the model is trained further in place. Raises
-    ValueError for a folder without safetensors weights.
-    """
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: there is no such folder of a model")
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    if not any(path.suffix == ".safetensors" for path in files):
-        raise ValueError(f"{folder}: no weights as safetensors; other formats are not loaded")
-    digest = hashlib.sha256()
-    for path in files:
-        if path.suffix in SUFFIXES:
-            pieces: Iterator[bytes] = iter([path.read_bytes()])
-        elif path.suffix == ".safetensors":
-            pieces = _weights(path)
-        else:
-            continue
-        digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
-        for piece in pieces:
-            digest.update(piece)
-    return f"sha256:{digest.hexdigest()[:20]}"
-
-
-def _weights(path: Path) -> Iterator[bytes]:
-    """Yield the header of a safetensors file, then the middle of each tensor in file order."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        try:
-            if size > MAX_HEADER_BYTES:
-                raise ValueError(f"a header of {size} bytes")
-            header = file.read(size)
-            spans = sorted(
-                tuple(map(int, entry["data_offsets"]))
-                for name, entry in json.loads(header).items()
-                if name != "__metadata__"
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: not a safetensors file: {error}") from error
-        yield header
-        for start, end in spans:
-            middle = max(start, math.floor((start + end - SAMPLE_BYTES) / 2))
-            file.seek(8 + size + middle)
-            yield file.read(min(SAMPLE_BYTES, end - middle))
 
 
 _watched: set[int] = set()

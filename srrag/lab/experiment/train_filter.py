@@ -37,6 +37,7 @@ from srrag.lab.train.filter.pairs import (
 )
 from srrag.lab.train.filter.training import ChosenSettings, Trained, choose_and_train, read_training
 from srrag.lab.train.group import Trials
+from srrag.model.encoder import model_revision
 from srrag.model.filter import Base, Decision, Floats, load_filter
 from srrag.model.pair_causal import LoRA
 from srrag.runner.runner import Runner
@@ -221,8 +222,9 @@ def read_base(train: dict[str, Any]) -> Base:
         if lora is not None:
             lora = LoRA() if lora is True else LoRA(**lora)
         tokens = train["max_tokens"] or MAX_TOKENS.get(train["kind"], 256)
+        revision = train["revision"] or model_revision(train["model"])
         base = Base(
-            kind=train["kind"], model=train["model"], revision=train["revision"],
+            kind=train["kind"], model=train["model"], revision=revision,
             max_tokens=tokens, dtype=train["dtype"], lora=lora,
         )  # fmt: skip
         if base.dtype != "float32" and (lora is None or train["shard"]):

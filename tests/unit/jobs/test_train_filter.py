@@ -6,11 +6,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import jobs.evaluate
 import jobs.train_filter
 from srrag.config.compose import configure
 from srrag.core.errors import UsageError
+from srrag.lab.experiment.train_filter import read_base
+from srrag.model.filter import load_pair_model
 from tests.e2e.command import check_summary
 from tests.unit.lab.train.filter_toys import judged_rows, tiny_encoder, write_rows
 
@@ -80,6 +83,18 @@ def test_learns_judges_and_is_evaluated_to_the_same_figures(encoder: Path, data:
     assert evaluated["metrics"] == summary["metrics"]
     check_summary("evaluate", {"job": "evaluate", **evaluated})
     assert evaluated["revision"] == summary["revision"]
+
+
+def test_a_base_of_other_weights_in_the_same_folder_is_another_training(tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path / "encoder")
+    train = configure("train_filter", [f"train.model={folder}", "root=R"])["train"]
+    before = read_base(train)
+    assert before == read_base(train)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 0.9 * each for name, each in weights.items()}, folder / "model.safetensors")
+    assert read_base(train) != before
+    with pytest.raises(ValueError, match="it is not the model sha256:"):
+        load_pair_model(before, "cpu")
 
 
 @pytest.mark.slow

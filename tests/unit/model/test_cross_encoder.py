@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
+from srrag.core.spec import spec
 from srrag.model.cross_encoder import CrossEncoderModel, load_cross_encoder
 from tests.tiny_models import make_cross_encoder
 
@@ -65,6 +67,20 @@ def test_what_cannot_be_a_reranker(folder: Path, tmp_path: Path) -> None:
     for wrong in ({"model": ""}, {"model": "m", "dtype": "int4"}, {"model": "m", "max_tokens": 1}):
         with pytest.raises(ValueError, match=r"model|dtype|max_tokens"):
             CrossEncoderModel(**wrong)
+
+
+def test_other_weights_in_the_same_folder_are_another_model(tmp_path: Path) -> None:
+    folder = make_cross_encoder(tmp_path / "cross")
+    before = CrossEncoderModel(model=str(folder), max_tokens=64)
+    assert before == CrossEncoderModel(model=str(folder), max_tokens=64)
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 0.9 * each for name, each in weights.items()}, folder / "model.safetensors")
+    after = CrossEncoderModel(model=str(folder), max_tokens=64)
+    assert spec(after) != spec(before)
+    load_cross_encoder(after)
+    with pytest.raises(ValueError, match="it is not the model sha256:") as caught:
+        load_cross_encoder(before)
+    assert "\n" not in str(caught.value)
 
 
 def test_weights_that_are_pickled_are_not_read(folder: Path, tmp_path: Path) -> None:

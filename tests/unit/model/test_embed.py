@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,8 +13,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from srrag.algo.maxsim import maxsim
+from srrag.core.spec import build, fingerprint, spec
 from srrag.model import embed
 from srrag.model.embed import LoadedEncoder, load, quantise_rows
 from srrag.model.encoder import BACKENDS, Encoder
@@ -241,6 +244,31 @@ def roberta(tmp_path_factory):
     body = Transformer(str(folder / "bare"))
     SentenceTransformer(modules=[body, Pooling(32)]).save(str(folder / "whole"))
     return str(folder / "whole")
+
+
+def test_other_weights_in_the_same_folder_are_another_encoder(roberta, tmp_path):
+    folder = shutil.copytree(roberta, tmp_path / "model")
+    towers = {"model": str(folder), "query_model": str(folder), "max_tokens": 128}
+    before = Encoder(**towers)
+    assert before == Encoder(**towers)
+    assert build(spec(before)) == before
+    assert before.revision == Encoder(model=roberta).revision, "where it lies is of no matter"
+    weights = load_file(folder / "model.safetensors")
+    save_file({n: 0.9 * each for n, each in weights.items()}, folder / "model.safetensors")
+    after = Encoder(**towers)
+    assert (after.revision, after.query_revision) != (before.revision, before.query_revision)
+    assert fingerprint(spec(after)) != fingerprint(spec(before))
+    load(after, threads=1)
+    with pytest.raises(ValueError, match="it is not the model sha256:"):
+        load(before, threads=1)
+    pooling = next(folder.glob("*_Pooling")) / "config.json"
+    pooling.write_text(pooling.read_text("utf-8").replace("mean", "cls"), "utf-8")
+    assert Encoder(**towers).revision != after.revision
+
+
+def test_a_revision_that_is_stated_stays(roberta):
+    assert Encoder(model=roberta, revision="v2").revision == "v2"
+    assert Encoder().revision is None, "the packaged model is known by the package"
 
 
 def test_other_architectures_run_through_their_own_code(roberta):

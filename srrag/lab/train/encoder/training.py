@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from srrag.lab.train.encoder.task import EncoderTask, GoldMaterial, read_material, task_of
 from srrag.lab.train.group import Alone, Group
 from srrag.lab.train.loop import Checkpoints, Training
-from srrag.model.encoder import COLBERT, Encoder, Role, load_tokenizer
+from srrag.model.encoder import COLBERT, Encoder, Role, check_model, load_tokenizer
 from srrag.model.network import pooling_mode
 from srrag.model.read_weights import encoder_folder, load_trainable
 
@@ -107,11 +107,13 @@ def tower_folders(base: Encoder) -> dict[str, Path]:
 
     Raises ValueError that names the key of the one that cannot be read.
     """
+    check_model(base.model, base.revision)
     folders: dict[str, Path] = {
         PASSAGE: encoder_folder(base.model, base.revision, "embedder.model")
     }
     if base.query_model:
         key = "embedder.query_model"
+        check_model(base.query_model, base.query_revision)
         folders[QUERY] = encoder_folder(base.query_model, base.query_revision, key)
     return folders
 

@@ -23,7 +23,7 @@ class TaggerSettings:
     encoder: str = "minilm"
     """`minilm` (packaged), a local folder or a hub id."""
     revision: str | None = None
-    """Commit of a hub model."""
+    """Commit of a hub model, or the hash of what a folder holds."""
     epochs: int = 2
     learning_rate: float = 3e-4
     """Rises over the first tenth of the steps, then falls to 0."""

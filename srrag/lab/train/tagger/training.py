@@ -25,6 +25,7 @@ from srrag.lab.train.tagger.task import (
     read_abstracts,
     split,
 )
+from srrag.model.encoder import check_model
 from srrag.model.passes import budgeted
 from srrag.model.read_weights import TOKENIZER, encoder_folder, load_transformer
 from srrag.model.tagger import (
@@ -170,6 +171,7 @@ def base_folder(settings: TaggerSettings) -> Path:
 def load_classifier(settings: TaggerSettings) -> PreTrainedModel:
     """The encoder with a new linear map on top, to none and CLASSES, drawn by torch's seed."""
     labels = ("none", *CLASSES)
+    check_model(settings.encoder, settings.revision)
     return load_transformer(
         base_folder(settings),
         f"train.encoder={settings.encoder}",

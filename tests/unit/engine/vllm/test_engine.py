@@ -17,9 +17,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from srrag.core.spec import build, spec
-from srrag.engine.vllm.engine import VllmEngine, folder_revision
+from srrag.engine.vllm.engine import VllmEngine
 from srrag.engine.vllm.session import guide
 from srrag.llm.completion import Answer
+from srrag.storage.manifest import folder_revision
 
 
 @pytest.fixture
