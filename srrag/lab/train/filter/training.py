@@ -204,10 +204,13 @@ def choose_and_train(
 
     With folds, each candidate is trained once per fold, and the best is trained on all pairs with
     the log-odds of its folds. Without folds, every training holds out the same questions.
-    `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs.
+    `make(settings, seed, fold)` makes a task; fold −1 is the held-out share, None all pairs. Raises
+    ValueError, before any training, if held-out questions have pairs of one label alone.
     """
     folds = range(num_folds) if num_folds else (-1,)
     tasks = [make(settings, seeds[0], fold) for settings in candidates for fold in folds]
+    for task in tasks:
+        _check_held(pairs, task)
     results = run.compare(tasks) if num_folds else [run.train(task) for task in tasks]
     found = [_held(pairs, task, one) for task, one in zip(tasks, results, strict=True)]
     parts = [found[i : i + len(folds)] for i in range(0, len(found), len(folds))]
@@ -230,13 +233,17 @@ def choose_and_train(
     return ChosenSettings(chosen, compared, trained)
 
 
+def _check_held(pairs: JudgedPairs, task: FilterTask) -> None:
+    """Raise ValueError if the held-out pairs cannot judge a training."""
+    labels = pairs.labels[held_pairs(task, pairs)]
+    if not 0 < labels.sum() < len(labels):
+        raise ValueError(f"{pairs.path}: the questions held out have pairs of one label alone")
+
+
 def _held(pairs: JudgedPairs, task: FilterTask, result: Result) -> Trained:
     held = held_pairs(task, pairs)
     logits = np.array(result["logits"])
-    labels = pairs.labels[held]
-    if not 0 < labels.sum() < len(labels):
-        raise ValueError(f"{pairs.path}: the questions held out have pairs of one label alone")
-    area = float(auroc(labels, logits, np.ones((1, len(logits))))[0])
+    area = float(auroc(pairs.labels[held], logits, np.ones((1, len(logits))))[0])
     return Trained(task, result, held, logits, area)
 
 

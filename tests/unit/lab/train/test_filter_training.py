@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,14 @@ import pytest
 import torch
 
 from srrag.lab.train.filter.judge import write_card, write_model
-from srrag.lab.train.filter.training import FilterTraining, read_training, run_plain
-from srrag.lab.train.group import Alone
+from srrag.lab.train.filter.pairs import FilterSettings, FilterTask
+from srrag.lab.train.filter.training import (
+    FilterTraining,
+    choose_and_train,
+    read_training,
+    run_plain,
+)
+from srrag.lab.train.group import Alone, Trials
 from srrag.lab.train.loop import trained_weights
 from srrag.model.filter import (
     BATCH_TOKENS,
@@ -114,6 +121,26 @@ def test_a_killed_training_goes_on_to_the_same_weights(
     right = trained_weights(tmp_path / "whole" / undisturbed["weights"])
     assert all((left[name] == right[name]).all() for name in right)
     assert [p.name for p in (tmp_path / "state").glob("*.safetensors")] == [found["weights"]]
+
+
+@pytest.mark.parametrize("folds", [0, 2])
+def test_held_out_questions_that_cannot_judge_are_told_before_any_training(
+    base: Base, tmp_path: Path, folds: int
+) -> None:
+    rows = [{**row, "label": int(n == 0)} for n, row in enumerate(judged_rows(12))]
+    path = write_rows(tmp_path / "pairs.jsonl", rows)
+    pairs = read_training(str(path), None)
+
+    def make(settings: FilterSettings, seed: int, fold: int | None) -> FilterTask:
+        part: dict[str, Any] = {"folds": folds, "fold": fold} if folds else {"share": 0.2}
+        return replace(toy_task(path, base, tmp_path, seed=seed, **part), settings=settings)
+
+    def never(task: object) -> dict[str, Any]:
+        raise AssertionError("it is trained")
+
+    settings = toy_task(path, base, tmp_path).settings
+    with pytest.raises(ValueError, match="held out have pairs of one label alone"):
+        choose_and_train(pairs, make, [settings], [1], Trials(never, never), folds)
 
 
 def test_a_weight_on_yes_moves_the_answers_to_yes(base: Base, tmp_path: Path) -> None:
