@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.betr import GRADES
+from srrag.algo.classification import question_fold
 from srrag.core.hits import unpack_hits
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.core.schema import HITS
@@ -88,7 +89,8 @@ class RerankBETR(Step):
     writes the column `into`; its uncalibrated scores stay in `<into>_uncalibrated`. `model` is the
     path of a betr.json, whose parameters are part of the identity. Where none is named, it is
     `own`, the root's; a root without that file takes the biases of grades that were fitted together
-    with the reranker's packaged weights (â = 1). A window without a grade counts as E.
+    with the reranker's packaged weights (â = 1). Where the reranker is cross-fitted, these biases
+    too were fitted without the question's fold. A window without a grade counts as E.
     """
 
     reranker: Step
@@ -121,11 +123,21 @@ class RerankBETR(Step):
     def identity(self) -> dict[str, Any]:
         """The parameters, and the identity of the reranker."""
         found = self.calibration()
-        return {"a": found.a, "u": found.u.tolist(), "reranker": self.reranker.identity()}
+        u = self._of_folds().tolist() if self._crossed() else found.u.tolist()
+        return {"a": found.a, "u": u, "reranker": self.reranker.identity()}
 
     def fitted(self) -> tuple[Fitted, ...]:
-        """The questions whose pairs the parameters were fitted to."""
-        return (self.calibration().fitted,)
+        """The questions whose pairs the parameters were fitted to; those of other folds are not."""
+        return () if self._crossed() else (self.calibration().fitted,)
+
+    def _crossed(self) -> bool:
+        """Whether the biases are those of the folds of cross-fitted weights."""
+        return self.takes_packaged() and bool(getattr(self.reranker, "cross_fitted", False))
+
+    def _of_folds(self) -> npt.NDArray[np.float64]:
+        """The biases of each fold, (folds, grades)."""
+        assert isinstance(self.reranker, FuseFeatures)  # as `calibration` has checked
+        return np.array([fold.u for fold in self.reranker.weights().folds])
 
     def calibration(self) -> Calibration:
         """Read the parameters; raises ValueError if they were fitted to another reranker."""
@@ -152,13 +164,18 @@ class RerankBETR(Step):
         found = self.calibration()
         score = self.reranker.open(at)
         units = open_units(at, self.units)
+        crossed = self._crossed()
+        u = self._of_folds() if crossed else found.u[None]
 
         def run(batch: pa.Table) -> pa.Table:
             scored = score(batch)[self.into]
             ids, scores, offsets = unpack_hits(scored)
             grades = units.take(ids.to_pylist(), ("grade",))["grade"].to_pylist()
             ranks = np.array([GRADES.index(grade or UNGRADED) for grade in grades], np.int64)
-            calibrated = found.a * scores.astype(np.float64) + found.u[ranks]
+            asked = map(question_fold, batch["text"].to_pylist() if crossed else ())
+            fold = np.array([*asked] or [0] * batch.num_rows, np.int64)
+            calibrated = found.a * scores.astype(np.float64)
+            calibrated += u[np.repeat(fold, np.diff(offsets)), ranks]
             before, after = self.writes
             hits = rank_hits(ids, calibrated, offsets)
             return batch.append_column(before, scored).append_column(after, hits)

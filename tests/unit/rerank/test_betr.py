@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from srrag.algo.classification import question_fold
 from srrag.core.hits import FoundWindows
 from srrag.core.schema import HITS
 from srrag.core.spec import fingerprint
@@ -167,3 +168,26 @@ def test_a_root_without_parameters_takes_those_fitted_with_the_weights(tmp_path:
         replace(step, model=str(tmp_path / "mistyped.json")).calibration()
     with pytest.raises(ValueError, match="RerankMaxSim has no packaged biases"):
         RerankBETR(reranker=RerankMaxSim(), own=str(tmp_path / "x")).calibration()
+
+
+def test_cross_fitted_weights_come_with_the_biases_of_their_folds(
+    tmp_path: Path, at: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = FuseFeatures(hits=("hits_whole",), scores={"sparse": "found.sparse"})
+    fused = replace(plain, cross_fitted=True)
+    step = RerankBETR(reranker=fused, own=str(tmp_path / "betr.json"))
+    assert step.fitted() == (), "no question was seen by what ranks it"
+    folds = fused.weights().folds
+    stated = step.identity()
+    assert stated["u"] == [list(fold.u) for fold in folds]
+    assert replace(step, reranker=plain).identity()["u"] == list(plain.weights().u)
+    monkeypatch.setattr(FuseFeatures, "open", lambda self, at: Score().open(at))
+    texts = ["Is it so?", "Does zinc help?", "Who runs?"]
+    assert len({question_fold(text) for text in texts}) > 1
+    batch = asked(*([("w1", 0.0)] for _ in texts)).append_column("text", pa.array(texts))
+    for text, (hit,) in zip(texts, step.open(at)(batch)["hits"].to_pylist(), strict=True):
+        assert hit["score"] == pytest.approx(folds[question_fold(text)].u[-1], abs=1e-4)
+    # A file that was fitted to a root's own questions has seen these.
+    own = {"parameters": {"a": 2.0, "u": U}, "reranker": scorer(fused)}
+    (tmp_path / "betr.json").write_text(json.dumps(own))
+    assert len(step.fitted()) == 1 and step.identity()["u"] == list(U.values())
