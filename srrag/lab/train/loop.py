@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -213,15 +214,24 @@ class Training(ABC):
 
 
 class EpochTraining(Training):
-    """A training whose leg is a pass over all examples; `plan` and `step` say of which batches."""
+    """A training whose leg is a pass over all examples; `plan` and `step` say of which batches.
+
+    A subclass calls `count_steps` as soon as it can plan.
+    """
 
     @abstractmethod
     def plan(self, epoch: int) -> Sequence[Any]:
-        """The batches of an epoch, the same on every worker; epochs have equally many."""
+        """The batches of an epoch, the same on every worker."""
 
     @abstractmethod
     def step(self, batch: Any, number: int) -> tuple[float, int]:
         """Take a step; returns this worker's summed loss, and the items of the whole batch."""
+
+    def count_steps(self) -> None:
+        """Count the steps before each epoch, and in all; epochs may have unequally many."""
+        sizes = [len(self.plan(epoch)) for epoch in range(self.files.epochs)]
+        self.starts = [0, *accumulate(sizes)]
+        self.steps = self.starts[-1]
 
     def epoch(self) -> float:
         """Pass over all examples; returns the mean loss of an item."""
@@ -230,7 +240,7 @@ class EpochTraining(Training):
         torch.manual_seed(int(key.generate_state(1)[0]))
         plan, total, items = self.plan(self.done), 0.0, 0
         for number, batch in enumerate(plan):
-            loss, count = self.step(batch, self.done * len(plan) + number)
+            loss, count = self.step(batch, self.starts[self.done] + number)
             total, items = total + loss, items + count
         return float(self.group.total(np.array([total]))[0]) / items
 

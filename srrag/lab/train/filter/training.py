@@ -90,7 +90,7 @@ class FilterTraining(EpochTraining):
         self.held_examples = self.model.examples(self.held.questions, self.held.passages)
         self.labels = training.labels
         self.more = {"logits": []}
-        self.steps = self.settings.epochs * len(self.plan(0))
+        self.count_steps()
 
     def leg(self) -> dict[str, float]:
         """Train an epoch, then score the held-out pairs."""

@@ -207,7 +207,7 @@ class TaggerTraining(EpochTraining):
         weights = dict(self.model.named_parameters())
         files = Checkpoints(Path(task.state), self.settings.epochs)
         super().__init__(task, group, weights, _optimizer(learning, self.settings), files)
-        self.steps = self.settings.epochs * len(self.plan(0))
+        self.count_steps()
 
     def _check_positions(self) -> None:
         longest = 2 * self.settings.window

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from srrag.lab.train.group import Alone, Floats
+from srrag.lab.train.loop import pace
 from srrag.lab.train.tagger.task import (
     Abstract,
     TaggerSettings,
@@ -87,6 +88,33 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     assert all(torch.equal(one[name], two[name]) for name in one)
     # Done is done: nothing is learned again.
     assert run_plain(cut, Alone(tmp_path / "cut" / "state.json")) == whole
+
+
+def test_the_rate_falls_to_nothing_where_epochs_have_unequally_many_batches(
+    crowd: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    sizes = []
+
+    def step(batch: Any, number: int) -> tuple[float, int]:
+        steps.append(number)
+        return 0.0, 1
+
+    for seed in range(8):
+        steps.clear()
+        training = TaggerTraining(
+            task(crowd, encoder, tmp_path, seed, window=10, batch_tokens=60, epochs=2), Alone(),
+            read_abstracts(crowd)[:20], read_abstracts(crowd)[20:],
+        )  # fmt: skip
+        monkeypatch.setattr(training, "step", step)
+        sizes.append([len(training.plan(epoch)) for epoch in range(2)])
+        training.epoch()
+        training.done = 1
+        training.epoch()
+        assert steps == list(range(sum(sizes[-1]))), "each step has a number of its own"
+        assert all(pace(number, training.steps) > 0 for number in steps)
+        assert pace(len(steps), training.steps) == 0
+    assert any(first != second for first, second in sizes), "some epochs differ in length"
 
 
 def test_another_seed_is_another_tagger(crowd: Path, encoder: Path, tmp_path: Path) -> None:
