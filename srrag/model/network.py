@@ -303,6 +303,8 @@ def pooling_mode(folder: Path, stated: str = "") -> str | None:
         return None
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         return None
+    if isinstance(said := pooling.get("pooling_mode"), str):  # as sentence-transformers 6 writes it
+        return said if said in _STATED and pooling.get("include_prompt", True) else None
     modes = [name for name, on in pooling.items() if name.startswith("pooling_mode") and on is True]
     return _MODES.get(modes[0]) if len(modes) == 1 else None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from srrag.core.spec import build, fingerprint, spec
 from srrag.model import embed
 from srrag.model.embed import LoadedEncoder, load, quantise_rows
 from srrag.model.encoder import BACKENDS, Encoder
+from srrag.model.network import pooling_mode
 from tests.conftest import REPOSITORY
 
 TEXTS = [
@@ -264,6 +266,27 @@ def test_other_weights_in_the_same_folder_are_another_encoder(roberta, tmp_path)
     pooling = next(folder.glob("*_Pooling")) / "config.json"
     pooling.write_text(pooling.read_text("utf-8").replace("mean", "cls"), "utf-8")
     assert Encoder(**towers).revision != after.revision
+
+
+@pytest.mark.parametrize(
+    ("config", "mode"),
+    [
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}, "mean"),
+        ({"pooling_mode": "mean", "include_prompt": True}, "mean"),
+        ({"embedding_dimension": 32, "pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": "mean", "include_prompt": False}, None),
+        ({"pooling_mode": "max"}, None),
+        ({"pooling_mode": ["mean", "cls"]}, None),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, None),
+    ],
+)
+def test_how_a_folder_pools_is_read_in_both_spellings(tmp_path, config, mode):
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    modules = [{"path": path, "type": f"sentence_transformers.models.{k}"} for path, k in kinds]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config))
+    assert pooling_mode(tmp_path) == mode
 
 
 def test_a_revision_that_is_stated_stays(roberta):
