@@ -209,6 +209,8 @@ def check(train: dict[str, Any], runner: Runner) -> None:
         raise UsageError(f"train.validation_share={train['validation_share']} is outside 0…1")
     if train["folds"] not in range(2, 101) and train["folds"] != 0:
         raise UsageError(f"train.folds={train['folds']}: 0, or from 2 on")
+    if train["shard"] and train["folds"]:
+        raise UsageError("train.folds: one worker trains a fold; not with train.shard=true")
     check_workers(train["workers"], runner)
     if train["shard"] and not train["workers"]:
         raise UsageError("train.shard=true: weights are parted over workers; set train.workers")

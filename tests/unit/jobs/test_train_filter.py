@@ -142,6 +142,12 @@ def test_wrong_usage_is_one_line(encoder: Path, data: Path, override: str, hint:
     assert "\n" not in str(caught.value)
 
 
+def test_weights_in_parts_are_not_cross_validated(encoder: Path, data: Path) -> None:
+    """Each fold is trained by one worker, which cannot part its weights."""
+    with pytest.raises(UsageError, match=r"train\.folds: .* not with train\.shard=true"):
+        trained(encoder, data, "train.folds=5", "train.shard=true", "train.workers=2")
+
+
 def test_bad_data_is_named(encoder: Path, data: Path) -> None:
     row = {"query_id": "1", "query": "Is it?", "passage": "It is.", "label": 1}
     write_rows(data / "dev.jsonl", [row])
