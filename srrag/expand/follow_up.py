@@ -33,6 +33,9 @@ _ABOUT = re.compile(r"^\W*(?:\w+,?\s+)?(?:what|how) about\b", re.IGNORECASE)
 _PEOPLE_FIRST = re.compile(r"^(?:in|for|among|with)\s+", re.IGNORECASE)
 _INSTEAD = re.compile(r"^(?:compared (?:with|to)|versus|vs\.?|against)\s+", re.IGNORECASE)
 _ON = re.compile(r"^(?:on|the effect on)\s+", re.IGNORECASE)
+_REST = re.compile(
+    r"\s(with(?:out)?|who|on|receiving|undergoing|after)\b(.*)", re.IGNORECASE | re.DOTALL
+)
 _THING = re.compile(r"\b(?:it|this|that)\b(?!\s+(?:is|was)\s+(?:safe|true) to)", re.IGNORECASE)
 _PERSONS = re.compile(r"\b(?:they|them|these people|those people)\b", re.IGNORECASE)
 _REFERS = re.compile(
@@ -124,13 +127,31 @@ def _replaced(message: str, before: str) -> str:
     if not part:
         return ""
     (anchors,) = rule_anchors([before])
-    old = next((each for each in anchors[part] if each in before), "")
+    old = next((each for each in anchors[part] if _place(each).search(before)), "")
     if old and PERSON.search(bare) and not PERSON.search(old):
         return ""  # people take no illness's place
     if old:
-        return re.sub(rf"(?:\b(?:an?|the) )?{re.escape(old)}", lambda _: bare, before, count=1)
+        new = _people(bare, old) if part == "P" and PERSON.search(old) else bare
+        return _place(old).sub(lambda _: new, before, count=1) if new else ""
     joint = {"P": "in", "C": "compared with", "O": "on", "I": "with"}[part]
     return f"{before.rstrip('?!. ')} {joint} {bare}?"
+
+
+def _place(anchor: str) -> re.Pattern[str]:
+    """Where an anchor stands as whole words, with its article."""
+    return re.compile(rf"(?:\b(?:an?|the) )?(?<!\w){re.escape(anchor)}(?!\w)")
+
+
+def _people(bare: str, old: str) -> str:
+    """The people of a message with the illness or care of those before, "" if in doubt about it."""
+    rest, own = _REST.search(old), _REST.search(bare)
+    if rest is None:
+        return bare
+    if own is None:
+        return bare + rest[0] if PERSON.search(bare) else ""
+    # One illness takes the other's place, but "on warfarin" leaves an illness as it is.
+    same = own[1].casefold()[:4] == rest[1].casefold()[:4]
+    return bare if same and own[2].strip() else ""
 
 
 def _part(words: str, opened: bool) -> tuple[str, str]:

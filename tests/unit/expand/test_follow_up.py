@@ -13,6 +13,7 @@ def standalone(messages: list[str]) -> StandaloneQuestion:
 
 BRACE = "Does an ankle brace prevent sprains in basketball players?"
 OTITIS = "What is the first-line treatment for acute otitis media?"
+STROKE = "Does aspirin prevent stroke in adults with atrial fibrillation?"
 WHEY = "What is the effect of whey protein compared with soy protein on strength?"
 
 
@@ -33,6 +34,20 @@ WHEY = "What is the effect of whey protein compared with soy protein on strength
          "What is the effect of whey protein compared with soy protein on strength in men?"),
         ([WHEY, "and muscle mass?"],
          f"{WHEY} and muscle mass?"),
+        (["Does supplementation improve fatigue in men?", "And in women?"],
+         "Does supplementation improve fatigue in women?"),
+        (["Is early treatment better in men?", "And in women?"],
+         "Is early treatment better in women?"),
+        ([STROKE, "And in pregnant women?"],
+         "Does aspirin prevent stroke in pregnant women with atrial fibrillation?"),
+        (["Does amoxicillin shorten otitis media in children without perforation?",
+          "And in adults?"],
+         "Does amoxicillin shorten otitis media in adults without perforation?"),
+        ([STROKE, "And in people with heart failure?"],
+         "Does aspirin prevent stroke in people with heart failure?"),
+        ([STROKE, "And in people without?"], f"{STROKE} And in people without?"),
+        ([STROKE, "And in patients on warfarin?"], f"{STROKE} And in patients on warfarin?"),
+        ([STROKE, "And in the elderly?"], f"{STROKE} And in the elderly?"),
     ],
 )  # fmt: skip
 def test_a_follow_up_is_rewritten_from_the_question_before(messages: list[str], text: str) -> None:
