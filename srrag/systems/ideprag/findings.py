@@ -16,9 +16,19 @@ from srrag.core.schema import FINDING_VECTORS, INCIDENCE
 from srrag.core.spec import content_id
 from srrag.core.step import Function, LLMStep, Place, Step
 from srrag.index.encode import EncodeWindows, VectorCache, text_keys
-from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, Rules, fenced, quoted
+from srrag.llm.completion import (
+    Answer,
+    Completion,
+    Fault,
+    Prompt,
+    PromptFile,
+    Rules,
+    fenced,
+    quoted,
+)
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.model.encoder import Encoder
+from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import find_quote
 from srrag.reading.vocabulary import Matcher, Vocabulary
 from srrag.systems.ideprag.document_keywords import KEYWORD_TYPES, REST, HyperRelations
@@ -159,8 +169,9 @@ class ExtractFindings(LLMStep):
 
     The paper asks a call a unit, keyword and label (`relations` says which go together), and one a
     finding for its entities. A finding of another combination is dropped; one that is a stretch of
-    the unit has its span. Of an entity stands the heading alone, with id and type where
-    `vocabulary` knows it. A unit without an answer becomes a reject row.
+    the unit has its span. One with a number that unit, title and keywords lack is asked for again,
+    then dropped. Of an entity stands the heading alone, with id and type where `vocabulary` knows
+    it. A unit without an answer becomes a reject row.
 
     By rules findings are verbatim: each run of neighbouring sentences whose cue words tell the same
     label. It belongs to the keyword of that type that it names first, else to the document's first
@@ -169,7 +180,7 @@ class ExtractFindings(LLMStep):
     longest matches of the vocabulary, and the keyword.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     relations: HyperRelations = field(default_factory=HyperRelations)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -251,6 +262,17 @@ class ExtractFindings(LLMStep):
             answers.append(UnitFindings(findings=told).model_dump_json())
         return answers
 
+    def check(self, batch: pa.Table, prompt: Prompt, value: Any) -> Fault | None:
+        """Fault: findings with numbers that the unit does not hold."""
+        row = batch.select(["title", "text", "keywords"]).slice(prompt.row, 1).to_pylist()[0]
+        lost = {n: _invented(each.text, row) for n, each in enumerate(value.findings)}
+        wrong = [n for n, numbers in lost.items() if numbers]
+        if not wrong:
+            return None
+        told = ", ".join(dict.fromkeys(number for n in wrong for number in lost[n]))
+        detail = f"The passage does not hold these numbers of the findings: {told}."
+        return Fault("ungrounded", detail, tuple(("findings", n) for n in wrong))
+
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
@@ -268,7 +290,7 @@ class ExtractFindings(LLMStep):
                 continue
             allowed = set(self._combinations(row))
             for each in answer.value.findings:
-                if not 1 <= each.keyword <= len(row["keywords"]):
+                if not 1 <= each.keyword <= len(row["keywords"]) or _invented(each.text, row):
                     continue
                 keyword = row["keywords"][each.keyword - 1]
                 combination = (keyword["name"], keyword["type"], each.aspect)
@@ -299,6 +321,12 @@ class ExtractFindings(LLMStep):
                 name = _named(names, row["text"][low:high])
                 found.setdefault((label, (low, high)), (name, kind, label))
         return _without_doubles(found)
+
+
+def _invented(text: str, row: Mapping[str, Any]) -> list[str]:
+    """The numbers of a finding that neither unit, title nor keywords hold."""
+    named = (each["name"] for each in row["keywords"])
+    return lost_numbers(text, (row["title"], row["text"], *named))
 
 
 def _without_doubles(

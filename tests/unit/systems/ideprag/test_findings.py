@@ -70,6 +70,23 @@ def test_what_is_not_verbatim_has_no_span_and_an_odd_item_costs_itself(tmp_path:
     assert [each["name"] for each in only["entities"]] == ["Hemorrhage"]
 
 
+def test_a_number_that_the_unit_lacks_costs_its_finding(tmp_path: Path) -> None:
+    texts = ["In 4,000 children, aspirin lowered fever by 45%.", "Aspirin lowers fever."]
+    made, usage = found(tmp_path, *(said(1, "treatment", text) for text in texts))
+    assert [each["text"] for each in made] == texts[1:]
+    assert (usage.faults["ungrounded"], made[0]["reject"]) == (2, None)
+
+
+def test_a_number_of_the_title_or_a_keyword_is_no_invention(tmp_path: Path) -> None:
+    named = {"name": "Diabetes Mellitus, Type 2", "type": "Disease", "mesh": ""}
+    (unit,) = units(named).to_pylist()
+    batch = pa.Table.from_pylist([unit | {"title": "Aspirin in 90 men"}], schema=KEYED_UNITS)
+    text = "In 90 men with diabetes mellitus type 2, aspirin treated fever."
+    told = json.dumps({"findings": [said(1, "treatment", text)]})
+    (made,), usage = scripted(ExtractFindings(), batch, tmp_path, lambda call: told)
+    assert (made["text"], usage.faults) == (text, {})
+
+
 def test_each_unit_without_an_answer_becomes_a_reject_row(tmp_path: Path) -> None:
     (first,) = units(*KEYWORDS).to_pylist()
     both = pa.Table.from_pylist([first, first | {"unit_id": hashed("v")}], schema=KEYED_UNITS)
