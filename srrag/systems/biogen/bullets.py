@@ -22,6 +22,8 @@ Relevance = Literal["both", "tfidf", "rank"]
 Floats = npt.NDArray[np.float64]
 
 MAX_BULLET_WORDS = 28
+CUT = " …"
+"""Ends a quote that does not end its sentence."""
 MIN_TERMS = 3
 """Content words without which a sentence is a fragment."""
 
@@ -39,16 +41,17 @@ class Bullet(NamedTuple):
 class SelectBullets(Step):
     """Make the evidence block of single sentences of the column `summaries` (BioGen, section 7.3f).
 
-    Each document gives its first `per_document` sentences, cut at `words` words; a model's summary
-    gives them whole, since it was told that limit and a cut takes the result away. Of all these at
-    most `n` are chosen by maximal marginal relevance with weight `diversity`; of equal ones the
-    first. Relevance is the mean cosine with the question and each text of the column `versions` by
-    TF-IDF, fitted on this question's bullets and queries (`tfidf`, the paper); the document's place
-    in the ranking, which falls from 1 to 0 over `n` documents (`rank`: in that order, without MMR);
-    or `rank_weight` of the place and the rest of TF-IDF (`both`). `n` is not published.
+    Each document gives its first `per_document` sentences, cut at `words` words with a mark (CUT);
+    a model's summary gives them whole, since it was told that limit and a cut takes the result
+    away. Of all these at most `n` are chosen by maximal marginal relevance with weight `diversity`;
+    of equal ones the first. Relevance is the mean cosine with the question and each text of the
+    column `versions` by TF-IDF, fitted on this question's bullets and queries (`tfidf`, the paper);
+    the document's place in the ranking, which falls from 1 to 0 over `n` documents (`rank`: in that
+    order, without MMR); or `rank_weight` of the place and the rest of TF-IDF (`both`). `n` is not
+    published.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     summaries: str = "summaries"
     versions: str = "reformulations"
@@ -108,10 +111,12 @@ class SelectBullets(Step):
         for place, document in enumerate(documents):
             said = split_sentences(document["text"], document["section"])
             words = None if document["kind"] == "summary" else self.words
-            short = (" ".join(each.text.split()[:words]) for each in said)
+            short = (shortened(each.text, words) for each in said)
             kept = [text for text in dict.fromkeys(short) if len(terms(text)) >= MIN_TERMS]
             kept = kept[: self.per_document]
-            found += [Bullet(place, text, document["text"].find(text)) for text in kept]
+            found += [
+                Bullet(place, text, document["text"].find(text.removesuffix(CUT))) for text in kept
+            ]
         return found
 
     def ranked(self, bullets: Sequence[Bullet], queries: Sequence[str]) -> tuple[list[int], Floats]:
@@ -128,11 +133,17 @@ class SelectBullets(Step):
         return mmr(worth, cosines(own, own), self.n, self.diversity).tolist(), worth
 
 
+def shortened(text: str, words: int | None) -> str:
+    """A text of at most `words` words, None for all, and the mark of a cut where it lost some."""
+    every = text.split()
+    return " ".join(every) if len(every[:words]) == len(every) else " ".join(every[:words]) + CUT
+
+
 def as_evidence(document: Row, bullet: Bullet, worth: float) -> dict[str, Any]:
     """A bullet as a piece of evidence of its document, with its span where that is known."""
     start = document["char_start"] + bullet.start
     known = document["char_start"] >= 0 and bullet.start >= 0
-    span = (start, start + len(bullet.text)) if known else (-1, -1)
+    span = (start, start + len(bullet.text.removesuffix(CUT))) if known else (-1, -1)
     return document | {
         "evidence_id": evidence_id("bullet", document["unit_id"], bullet.text),
         "kind": "bullet",

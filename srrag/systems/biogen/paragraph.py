@@ -24,7 +24,7 @@ from srrag.core.schema import sentence_row
 from srrag.llm.completion import Answer, Fault, Prompt, PromptFile, quoted
 from srrag.llm.fields import Means, Text, most_tokens
 from srrag.reading.prose import cut_sentences, plain, split_sentences
-from srrag.systems.biogen.bullets import MIN_TERMS
+from srrag.systems.biogen.bullets import CUT, MIN_TERMS
 from srrag.systems.biogen.reformulate import context_of
 
 MAX_WORDS = 250
@@ -121,8 +121,6 @@ def _sentences(paragraph: str) -> list[str]:
     return [each for line in lines for each in cut_sentences(_AFTER_STOP.sub(r"\2\1 ", line))]
 
 
-CUT = " …"
-"""Ends a quote that does not end its sentence."""
 UNCITED = "No sentence of the answer cites the evidence."
 _ENDS = tuple(".!?…\"'”’)")
 

@@ -8,7 +8,8 @@ import pytest
 from srrag.core.schema import EVIDENCE, empty_value
 from srrag.core.spec import evidence_id
 from srrag.core.step import Place
-from srrag.systems.biogen.bullets import SelectBullets
+from srrag.systems.biogen.bullets import CUT, SelectBullets
+from srrag.systems.biogen.paragraph import quotes
 
 BLANK = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
 QUESTION = "Does zinc shorten the common cold?"
@@ -74,8 +75,16 @@ def test_bullets_are_cut_and_few_a_document() -> None:
     assert len(chosen(text, relevance="rank", per_document=1)) == 1
     long = "Zinc shortens the cold " + "word " * 40
     (only,) = chosen(long, relevance="rank")
-    assert len(only["text"].split()) == 28
-    assert long.startswith(only["text"])
+    assert only["text"] == f"Zinc shortens the cold {'word ' * 24}…"
+    assert (only["char_start"], only["char_end"]) == (0, len(only["text"]) - len(CUT))
+
+
+def test_a_cut_behind_a_bracket_is_marked() -> None:
+    text = f"Zinc shortens {'word ' * 22}the cold (OR 0.50) but only in men, not in women."
+    (only,) = chosen(text, start=7, relevance="rank")
+    assert only["text"] == f"{text.partition(' but')[0]} …"
+    assert text[: only["char_end"] - 7] == text.partition(" but")[0]
+    assert quotes({"text": QUESTION, "evidence": [only]}, []) == f"{only['text']} [1]"
 
 
 def test_the_sentence_of_a_models_summary_stays_whole() -> None:
