@@ -121,7 +121,8 @@ class Completion:
     """The answer to a prompt: either `value`, an instance of the prompt's schema, or a `fault`.
 
     `text` is what the model said, without its thinking. `paid` is False for an answer that came
-    from the log. `lost` counts the items of its lists that could not be read.
+    from the log. `lost` counts the items of its lists that could not be read. A `cut` answer broke
+    off within a list, whose end is unknown.
     """
 
     text: str = ""
@@ -129,6 +130,7 @@ class Completion:
     fault: Fault | None = None
     paid: bool = False
     lost: int = 0
+    cut: bool = False
 
 
 class PromptFile:

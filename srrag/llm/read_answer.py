@@ -225,7 +225,7 @@ def read(text: str, schema: type[Answer], finish: str = "stop") -> Completion:
         error = failed
     begun = body[max(0, body.find("{")) :]
     if finish in CUT_OFF and (rescued := salvaged(begun, schema)) is not None:
-        return Completion(said, value=rescued)
+        return Completion(said, value=rescued, cut=True)
     for tried in (body, _LAST_COMMA.sub(r"\1", body)):
         found = _within(tried, schema)
         if found is not None and found.value is not None:

@@ -81,9 +81,10 @@ class SummariseDocuments(LLMStep):
     """Summarise each document of the column `documents`, `MAX_DOCUMENTS` a call.
 
     The paper asks for each document by a call of its own. A document without a summary says nothing
-    on the question and is left out. Where a call is lost, or a summary has a number that its
-    document does not hold, the documents themselves stand, and are counted in `summaries_lost`; if
-    all are lost, the row is rejected. Rules do not summarise: the documents go on verbatim.
+    on the question and is left out. Where a call is lost, or the end of its list, or a summary has
+    a number that its document does not hold, the documents themselves stand, and are counted in
+    `summaries_lost`; if all calls are lost, the row is rejected. Rules do not summarise: the
+    documents go on verbatim.
     """
 
     version: ClassVar[int] = 5
@@ -165,8 +166,10 @@ class SummariseDocuments(LLMStep):
             for each in completion.value.summaries:
                 if each.n in package:
                     found.setdefault(each.n, plain(each.summary))
+            end = _end(completion, package)
             for n in package:
-                found.setdefault(n, "")
+                if n <= end:
+                    found.setdefault(n, "")
         made = {}
         for number, row in live(batch, self.reads):
             documents = row[self.documents]
@@ -208,6 +211,15 @@ def _package(documents: Sequence[Row], prompt: Prompt) -> list[int]:
     """The numbers of the documents that a prompt shows."""
     first = int(prompt.slot.rpartition(" ")[2])
     return next(each for each in packages(documents) if each[0] == first)
+
+
+def _end(completion: Completion, package: Sequence[int]) -> int:
+    """The last document of a package that an answer came to; what follows was never told."""
+    if not completion.cut:
+        return package[-1]
+    told: list[int] = [each.n for each in completion.value.summaries if each.n in package]
+    # Out of order, nobody knows which of the others it passed over.
+    return told[-1] if told and told == sorted(told) else 0
 
 
 def _line(number: int, item: Row) -> str:

@@ -8,10 +8,18 @@ import pyarrow as pa
 import pytest
 
 from srrag.core.schema import EVIDENCE, empty_value
-from srrag.engine.base import Call
+from srrag.engine.base import Call, Reply, Session
 from srrag.engine.openai.engine import HttpEngine
 from srrag.systems.biogen.summarise import MAX_CHARS, SummariseDocuments
-from tests.unit.expand.asking import baseline_faults, by_rules, questions, scripted, with_reject
+from tests.engines import ScriptedSession, ToyModel
+from tests.unit.expand.asking import (
+    baseline_faults,
+    by_rules,
+    questions,
+    scripted,
+    through,
+    with_reject,
+)
 
 BLANK = {item.name: empty_value(item.type) for item in EVIDENCE.value_type}
 ZINC = "Zinc cut colds by 33 %."
@@ -100,6 +108,27 @@ def test_a_call_summarises_its_own_documents_alone(tmp_path: Path) -> None:
     made = [each["text"] for each in row["summaries"] if each["kind"] == "summary"]
     assert made == ["It says sleep is common.", "It says rest is common."]
     assert row["summaries_lost"] == 0
+
+
+@pytest.mark.parametrize(("numbers", "kinds"), [
+    ((1, 3), ["summary", "summary", "document"]),
+    ((3, 1), ["summary", "document", "summary", "document"]),
+])  # fmt: skip
+def test_documents_behind_the_end_of_a_cut_list_stand_as_they_are(
+    numbers: tuple[int, ...], kinds: list[str], tmp_path: Path
+) -> None:
+    text = "It says rest is common."
+    whole = json.dumps({"summaries": [{"n": n, "summary": text} for n in (*numbers, 4)]})
+    cut = whole[: whole.rindex("It says") + 5]
+    engine = ToyModel()
+
+    async def opened() -> Session:
+        return ScriptedSession(lambda call: Reply(cut, finish="length"))
+
+    batch = table(*[DOCUMENTS[1]] * 4)
+    (row,), _ = through(SummariseDocuments(), batch, tmp_path, engine, {engine: opened})
+    assert [each["kind"] for each in row["summaries"]] == kinds
+    assert row["summaries_lost"] == kinds.count("document")
 
 
 def test_no_document_is_no_fault(tmp_path: Path) -> None:
