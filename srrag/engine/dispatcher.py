@@ -160,6 +160,7 @@ class Dispatcher:
         self._opening = asyncio.Lock()
         self._session: Session | None = None
         self._in_flight: dict[bytes, asyncio.Task[Reply]] = {}
+        self._awaited: Counter[bytes] = Counter()
         self._stopped: EngineStopped | None = None
         self.awaited = ""
         """After `close`: what has to be answered before the next run, in one line."""
@@ -208,16 +209,38 @@ class Dispatcher:
         return cast("BatchSession", self._session) if self.engine.deferred else None
 
     async def _joined(self, call: Call) -> Reply:
-        """Answer a call, or share the reply of an equal call in flight, which alone pays for it."""
+        """Answer a call, or share the reply of an equal call in flight, which alone pays for it.
+
+        One that is given up ends only if nobody else waits for it.
+        """
         task = self._in_flight.get(call.key)
-        if task is not None:
-            return replace(await task, known=True, retries=0)
+        joins = task is not None and not task.cancelling()
+        if task is None or not joins:
+            task = self._begun(call)
+        self._awaited[call.key] += 1
+        try:
+            reply = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._awaited[call.key] == 1:
+                task.cancel()
+            raise
+        finally:
+            self._awaited[call.key] -= 1
+            if not self._awaited[call.key]:
+                del self._awaited[call.key]
+        return replace(reply, known=True, retries=0) if joins else reply
+
+    def _begun(self, call: Call) -> asyncio.Task[Reply]:
+        """Send a call, which is in flight until it ends."""
         task = asyncio.ensure_future(self._bounded(call))
         self._in_flight[call.key] = task
-        try:
-            return await task
-        finally:
-            self._in_flight.pop(call.key, None)
+
+        def ended(task: asyncio.Task[Reply]) -> None:
+            if self._in_flight.get(call.key) is task:
+                del self._in_flight[call.key]
+
+        task.add_done_callback(ended)
+        return task
 
     async def _bounded(self, call: Call) -> Reply:
         async with self._slots:

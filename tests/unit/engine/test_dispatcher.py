@@ -66,6 +66,40 @@ def test_equal_calls_in_flight_are_made_once(tmp_path: Path) -> None:
     assert replies[2].text == replies[0].text
 
 
+def test_who_gives_up_ends_no_equal_call_that_another_awaits(tmp_path: Path) -> None:
+    async def scene(gone: int) -> tuple[ScriptedSession, list[Reply]]:
+        session = ScriptedSession(echo, pause_s=0.1)
+        made = hosts(tmp_path / str(gone), session)
+        both = [asyncio.ensure_future(made.complete(TOY, [call("same")])) for _ in range(2)]
+        await asyncio.sleep(0.03)
+        both.pop(gone).cancel()
+        replies = await both[0]
+        await made.close()
+        return session, replies
+
+    for gone in (0, 1):
+        session, replies = asyncio.run(scene(gone))
+        assert ([reply.text for reply in replies], session.asked) == ([good("same")], {"same": 1})
+
+
+def test_a_call_that_nobody_awaits_any_more_ends_and_can_be_made_again(tmp_path: Path) -> None:
+    async def scene() -> ScriptedSession:
+        session = ScriptedSession(echo, pause_s=0.1)
+        made = hosts(tmp_path, session)
+        both = [asyncio.ensure_future(made.complete(TOY, [call("same")])) for _ in range(2)]
+        await asyncio.sleep(0.03)
+        for each in both:
+            each.cancel()
+        await asyncio.sleep(0)
+        (reply,) = await made.complete(TOY, [call("same")])
+        assert (reply.text, reply.known, session.in_flight) == (good("same"), False, 0)
+        await made.close()
+        return session
+
+    assert asyncio.run(scene()).asked == {"same": 2}
+    assert CompletionLog(tmp_path).totals().completions == 1
+
+
 def test_an_entry_is_journalled_before_the_answer_is_given(tmp_path: Path) -> None:
     async def run() -> int:
         made = hosts(tmp_path, ScriptedSession(echo))
