@@ -35,6 +35,12 @@ _MAX_DIGITS = 9
 _RANGE = r"\d+(?:\s*[-–—]\s*\d+)?"
 _MARKER = re.compile(rf"\[\s*{_RANGE}(?:\s*[,;]\s*{_RANGE})*\s*\]")
 _AFTER_STOP = re.compile(rf"([.!?]{{1,3}}[\"'”’)]{{0,3}})((?:\s*{_MARKER.pattern})+)")
+_AT_END = re.compile(rf"{_MARKER.pattern}[.!?…\"'”’)\s]*$")
+_INTERVAL = re.compile(
+    r"((?<![\d.,])(?P<value>\d{1,6}(?:\.\d{1,6})?)\s?%?|\b(?:IQR|CI|range (?:was|of)))"
+    r"\s\[(?P<span>\s*(?P<low>\d{1,6})\s*[-–—,;]\s*(?P<high>\d{1,6})\s*)\](?=\s+[a-z(%])"
+)
+"""As papers write one: "5 [3-8] days", within a sentence."""
 _EMPTY = re.compile(r"\[[\s,;–-]*\]|\(\s*\)")
 _LOOSE = re.compile(r" ([.,;:!?])")
 
@@ -62,12 +68,12 @@ def capped(
     Numbers without evidence are dropped and counted. Of the pieces that belong to one article (in
     `articles`, parallel to the evidence) a sentence cites the first, and of all the first
     `citations`. A sentence without a citation is dropped; so are the last ones, until the text has
-    at most `words` words, markers apart.
+    at most `words` words, markers apart. An interval in such brackets is none: round ones hold it.
     """
     sentences: list[dict[str, Any]] = []
     invalid = dropped = length = 0
     full = False
-    for sentence in _sentences(paragraph):
+    for sentence in map(_with_intervals, _sentences(paragraph)):
         numbers, wrong = read_numbers(sentence, len(evidence_ids))
         invalid += wrong
         by_article = {articles[n - 1]: n for n in reversed(numbers)}
@@ -106,6 +112,21 @@ def without_markers(text: str) -> str:
     """The text of a sentence as it is shown: no marker in it, nor what would read as one."""
     bare = " ".join(_EMPTY.sub("", _MARKER.sub("", text)).split())
     return plain(_LOOSE.sub(r"\1", bare)).strip()
+
+
+def _with_intervals(sentence: str) -> str:
+    """Put intervals into round brackets, in a sentence that cites at its end.
+
+    Around a number that does not lie within them, brackets are read as a citation.
+    """
+
+    def told(found: re.Match[str]) -> str:
+        value = float(found["value"] or found["low"])
+        if not float(found["low"]) <= value <= float(found["high"]):
+            return found[0]
+        return f"{found[1]} ({found['span'].strip()})"
+
+    return _INTERVAL.sub(told, sentence) if _AT_END.search(sentence) else sentence
 
 
 def _digits(part: str) -> list[str]:

@@ -181,6 +181,26 @@ def test_a_marker_belongs_to_its_sentence_before_or_behind_the_stop() -> None:
     assert cites("Zinc helps [1]. Rest does not [3]") == [expected[0], ("Rest does not", ["e3"])]
 
 
+@pytest.mark.parametrize(
+    ("paragraph", "text", "cited"),
+    [
+        ("Stay was 5 [3-8] days with zinc and 7 [5–11] days without [12].",
+         "Stay was 5 (3-8) days with zinc and 7 (5–11) days without.", ["e12"]),
+        ("It helped 34% [28, 40] of them. [5]", "It helped 34% (28, 40) of them.", ["e5"]),
+        ("The range was [1-3] points lower [5].", "The range was (1-3) points lower.", ["e5"]),
+        ("It falls by 50% [1, 3] and stays low [5].", "It falls by 50% and stays low.",
+         ["e1", "e3", "e5"]),
+        ("It lowers fever [1, 3] and pain [5].", "It lowers fever and pain.", ["e1", "e3", "e5"]),
+        ("It takes 2 [1, 3].", "It takes 2.", ["e1", "e3"]),
+        ("In grade 2 [1, 3] it helps.", "In grade 2 it helps.", ["e1", "e3"]),
+    ],
+)  # fmt: skip
+def test_an_interval_within_a_sentence_is_no_citation(
+    paragraph: str, text: str, cited: list[str]
+) -> None:
+    assert cites(paragraph) == [(text, cited)]
+
+
 def test_three_articles_a_sentence_each_once() -> None:
     """e1 and e2 are one article; of five articles the first three stay."""
     assert cites("Zinc helps [1-16].") == [("Zinc helps.", ["e1", "e3", "e5"])]
