@@ -82,7 +82,7 @@ class BuildHypergraph(IncrementalBuild):
     engine: Engine = field(default_factory=Rules)
     max_chars: int = 12_000
     again: int = 1
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible bounds."""
@@ -116,7 +116,7 @@ class BuildHypergraph(IncrementalBuild):
         findings = _joined(inputs[self.findings], _FINDING)
         if not findings.num_rows:
             raise ValueError("there is no finding to make a hypergraph of")
-        findings = findings.take(pc.sort_indices(findings["evidence_id"]))
+        findings = _each_once(findings)
         names, pairs = self._entities(findings)
         labels, label = np.unique(np.asarray(findings["label"].to_pylist()), return_inverse=True)
         topics = topics_of(pairs[0], pairs[1], label.astype(np.int64), self.least)
@@ -313,6 +313,15 @@ def _joined(paths: Sequence[Path], columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables(read_live(paths, columns))
 
 
+def _each_once(findings: pa.Table) -> pa.Table:
+    """The findings by id; units overlap, and what two of them tell is one piece of evidence."""
+    order = [("evidence_id", "ascending"), ("unit_id", "ascending")]
+    found = findings.take(pc.sort_indices(findings, sort_keys=order))
+    ids = found["evidence_id"].combine_chunks()
+    another = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
+    return found.filter(pa.array(np.concatenate([[True], another])))
+
+
 def _ints(column: pa.ChunkedArray) -> Ints:
     return np.asarray(column, np.int64)
 
@@ -320,7 +329,7 @@ def _ints(column: pa.ChunkedArray) -> Ints:
 def _vectors(paths: Sequence[Path], ids: pa.Array) -> Floats:
     """The vectors of the findings in their order; raises ValueError if one is missing."""
     found: Floats = np.zeros((0, 0), np.float32)
-    seen = 0
+    seen = np.zeros(len(ids), np.bool_)
     for table in read_live(paths, ("evidence_id", "vector")):
         row = pc.index_in(table["evidence_id"], value_set=ids).combine_chunks()
         kept = table.filter(row.is_valid())
@@ -328,10 +337,10 @@ def _vectors(paths: Sequence[Path], ids: pa.Array) -> Floats:
             matrix = unpack_vectors(kept["vector"])
             if not len(found):
                 found = np.zeros((len(ids), matrix.shape[1]), np.float32)
-            found[np.asarray(row.drop_null())] = matrix
-            seen += kept.num_rows
-    if seen < len(ids):
-        raise ValueError(f"{len(ids) - seen} findings have no vector; run the build again")
+            place = np.asarray(row.drop_null())
+            found[place], seen[place] = matrix, True
+    if not seen.all():
+        raise ValueError(f"{np.count_nonzero(~seen)} findings have no vector; run the build again")
     return found
 
 

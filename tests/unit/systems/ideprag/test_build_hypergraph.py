@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from srrag.core.schema import DOCUMENTS, UNITS
@@ -108,11 +109,26 @@ def test_a_corpus_without_a_vocabulary_has_its_own_words_as_entities(tmp_path: P
     ]  # fmt: skip
 
 
+def test_a_finding_of_two_units_is_one_piece_of_evidence(tmp_path: Path) -> None:
+    stages = made(["abcd"], tmp_path / "s")
+    alone = stages.graph(tmp_path / "alone")
+    twice = {name: [*paths] for name, paths in stages.inputs.items()}
+    for name in ("keyword_findings", "finding_vectors"):
+        table = pq.read_table(twice[name][0])
+        twice[name] = [tmp_path / f"{name}.parquet"]
+        write_parquet(pa.concat_tables([table, table]), twice[name][0])
+    (tmp_path / "twice").mkdir()
+    build_of(stages.vocabulary).build(twice, tmp_path / "twice", Place())
+    assert hashes(tmp_path / "twice") == hashes(alone)
+    few = pq.read_table(stages.inputs["finding_vectors"][0]).slice(1)
+    write_parquet(pa.concat_tables([few, few]), twice["finding_vectors"][0])
+    with pytest.raises(ValueError, match="1 findings have no vector"):
+        build_of(stages.vocabulary).build(twice, tmp_path / "twice", Place())
+
+
 def test_nothing_and_impossible_bounds_are_refused(tmp_path: Path) -> None:
     stages = made(["a"], tmp_path / "s")
     empty = tmp_path / "empty.parquet"
-    import pyarrow.parquet as pq
-
     write_parquet(pq.read_table(stages.inputs["keyword_findings"][0]).slice(0, 0), empty)
     with pytest.raises(ValueError, match="there is no finding"):
         build_of(stages.vocabulary).build(
