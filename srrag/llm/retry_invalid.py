@@ -173,12 +173,16 @@ _AGAIN = {
 
 
 def _own(prompt: Prompt, answer: Completion) -> Completion:
-    """Turn an answer that hands back words of the prompt's example into a fault."""
+    """Turn an answer that hands back words of the prompt's example into a fault.
+
+    Subject headings of it may be right in another case too, but not as half of an answer.
+    """
     if answer.value is None:
         return answer
-    copied = example_words(prompt.system) & leaves(answer.value.model_dump())
+    told = leaves(answer.value.model_dump())
     asked = " ".join(prompt.user.lower().split())
-    if all(words.lower() in asked for words in copied):
+    copied = {w for w in example_words(prompt.system) & told if w.lower() not in asked}
+    if not copied or (all(map(str.istitle, copied)) and 2 * len(copied) < len(told)):
         return answer
     detail = (
         "The answer holds words of the example in the instructions, which is about another case."

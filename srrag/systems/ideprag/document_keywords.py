@@ -102,7 +102,7 @@ class FindDocumentKeywords(LLMStep):
     writes: ClassVar[pa.Schema] = KEYED_DOCUMENTS
     keeps_rows: ClassVar[bool] = False
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def prompts(self, batch: pa.Table) -> list[Prompt]:
         """One prompt a document that has a text; no finding stands in a title."""

@@ -62,7 +62,7 @@ class FindSearchWords(RowStep):
     stage: ClassVar[str] = "search_words"
     file: ClassVar[PromptFile] = PROMPT
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def needs(self) -> tuple[str, ...]:
         """The hypergraph, by rules; a model needs none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -179,6 +180,22 @@ def test_an_example_is_no_answer() -> None:
     said = replace(asked, user="Is it cold and wet?")
     (answer,) = ask(Prompts([good("cold and wet")]), [said], no_check)
     assert answer.value == Word(word="cold and wet"), "the question says it too"
+
+
+class Headings(Answer):
+    terms: list[str]
+
+
+@pytest.mark.parametrize(("terms", "right"), [
+    (["Otitis Media", "Amoxicillin", "Child, Preschool"], True),
+    (["Amoxicillin", "Child, Preschool"], False),
+    (["Otitis Media", "Amoxicillin", "children of two years"], False),
+])  # fmt: skip
+def test_a_heading_of_the_example_may_be_right_among_others(terms: list[str], right: bool) -> None:
+    example = {"terms": ["Dental Caries", "Child, Preschool", "children of two years"]}
+    asked = replace(prompt("Otitis in toddlers?"), schema=Headings, system=json.dumps(example))
+    (answer,) = ask(Prompts([json.dumps({"terms": terms})] * 2), [asked], no_check)
+    assert (answer.fault is None) is right
 
 
 class Line(Answer):
