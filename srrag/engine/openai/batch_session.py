@@ -216,6 +216,7 @@ class BatchSession:
         self._writer = PromptWriter(folder)
         self._waiting: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
+        self._asked: set[bytes] = set()
         self._new = self._tokens_in = self._tokens_out = self._later = 0
 
     @classmethod
@@ -262,14 +263,17 @@ class BatchSession:
 
     def pending(self, call: Call) -> bool:
         """Whether the call is in a file already, and its answer has not come."""
-        return self._found.pending(call.key.hex())
+        return call.key in self._asked or self._found.pending(call.key.hex())
 
     def defer(self, call: Call) -> None:
         """Put a call into a new file, unless one holds it already."""
+        if call.key in self._asked:
+            return
         if self.pending(call):
             name = self._found.files[self._found.prompts[call.key.hex()][-1]].name
             self._waiting[name] += 1
             return
+        self._asked.add(call.key)
         self._writer.append(call.key.hex(), self._dialect.request(call))
         self._new += 1
         texts = [message["content"] for message in call.messages()]

@@ -279,6 +279,17 @@ def test_files_stay_within_the_bounds_of_a_batch(
     assert set(asked(tmp_path).values()) == {1}
 
 
+def test_a_prompt_that_is_asked_again_in_a_run_stands_in_its_file_once(tmp_path: Path) -> None:
+    only = engine(tmp_path)
+    with (
+        pytest.raises(AnswersAwaited, match="1 prompts, about"),
+        engines_here([only], Place(root=tmp_path)) as engines,
+    ):
+        for _ in range(3):
+            engines.clients[only].complete([prompt("a")], 0, [True])
+    assert [*asked(tmp_path).values()] == [1]
+
+
 def test_two_engines_tell_both_folders(tmp_path: Path) -> None:
     one = engine(tmp_path)
     two = HttpEngine(model="n", folder=str(tmp_path / "other"))
