@@ -50,7 +50,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         documents=[name for each in questions for name in each.documents],
     )
     out = Path(config["out"]) / "thresholds.json"
-    told = {"scorer": tree.scorer_name(), "thresholds": thresholds, "fitted_on": origin}
+    named = {"scorer": tree.scorer_name(), "embedder": tree.embedder()}
+    told = {**named, "thresholds": thresholds, "fitted_on": origin}
     commit_json(out, told, sealed=True)
     metrics = gold.metrics(quantiles)
     for name, each in metrics.items():

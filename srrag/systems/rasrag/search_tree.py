@@ -15,6 +15,8 @@ from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
 from srrag.core.schema import HITS, columns
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
+from srrag.model.encoder import Encoder
+from srrag.rerank.feature_weights import embedder_name
 from srrag.systems.rasrag.textbook_tree import TreeForest
 from srrag.systems.rasrag.thresholds import QUANTILES, Thresholds, read_thresholds
 
@@ -48,7 +50,8 @@ class SearchTree(Step):
        more (κ_max; 28 in the paper's example). If none ends the search, the held STUs are returned.
 
     What is returned is ordered by STU score. `thresholds` is a file of `srrag fit_thresholds`,
-    whose content is part of the identity; "" returns every STU of the first root.
+    whose content is part of the identity; "" returns every STU of the first root. A file fitted on
+    vectors of another `encoder` is refused.
 
     `scorer` is a reranker. With `scores: vectors` a BTU's score is the cosine of its vector, and
     the scorer scores STUs; with `texts` the scorer, which then reads texts (a cross-encoder or
@@ -64,6 +67,7 @@ class SearchTree(Step):
     roots: int = 2
     most_roots: int = 28
     scores: Literal["vectors", "texts"] = "vectors"
+    encoder: Encoder = field(default_factory=Encoder)
     tree: str = "forest"
     into: str = "hits"
 
@@ -119,11 +123,15 @@ class SearchTree(Step):
         revision = fingerprint(stated, self.scorer.identity(), self.scores)
         return f"{type(self.scorer).__name__}@{revision}"
 
+    def embedder(self) -> dict[str, Any]:
+        """The name of the encoder whose vectors are scored; {} where texts are."""
+        return embedder_name(self.encoder) if self.scores == "vectors" else {}
+
     def bounds(self) -> Thresholds | None:
-        """The thresholds; None for none. Raises ValueError for those of another scorer."""
+        """The thresholds; None for none. Raises ValueError for another scorer's or encoder's."""
         found = self.set_to
         if found is None and self.thresholds:
-            found = read_thresholds(self.thresholds, self.scorer_name())
+            found = read_thresholds(self.thresholds, self.scorer_name(), self.embedder())
         if found is None or not self.moved:
             return found
         moved = {name: getattr(found, name) + by for name, by in self.moved.items()}

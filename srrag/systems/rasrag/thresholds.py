@@ -51,11 +51,12 @@ class Thresholds:
                 raise ValueError(f"thresholds out of order: {said}; each has to exceed the next")
 
 
-def read_thresholds(path: str, scorer: str) -> Thresholds:
+def read_thresholds(path: str, scorer: str, embedder: Mapping[str, Any]) -> Thresholds:
     """Read a file of `srrag fit_thresholds`; raises ValueError that names the file and the problem.
 
-    `pkg://srrag/…` is a file of the package. Thresholds fitted to another scorer are refused, since
-    scorers differ in scale.
+    `pkg://srrag/…` is a file of the package. Thresholds fitted to another scorer, or on vectors of
+    another encoder (`embedder_name`; {} where none counts), are refused, since they differ in
+    scale.
     """
     file = Path(str(files("srrag"))) / path.removeprefix(_PACKAGED)
     file = file if path.startswith(_PACKAGED) else bring(Path(path))
@@ -64,11 +65,16 @@ def read_thresholds(path: str, scorer: str) -> Thresholds:
     stated: Any = read_json(file)
     try:
         values = {name: float(stated["thresholds"][name]) for name in QUANTILES}
-        fitted_to = str(stated["scorer"])
+        fitted_to, vectors = str(stated["scorer"]), dict(stated["embedder"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not thresholds of a tree search ({error!r})") from error
     if fitted_to != scorer:
         raise ValueError(f"{path} was fitted to the scores of {fitted_to}, not of {scorer}")
+    if vectors != embedder:
+        raise ValueError(
+            f"{path} was fitted on vectors of {vectors.get('model')}, not of "
+            f"{embedder.get('model')}; `srrag fit_thresholds` fits them to these"
+        )
     try:
         return Thresholds(**values)
     except ValueError as error:
