@@ -73,8 +73,8 @@ class Budget:
         """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
-        need = self._most(engine, call)
-        while (key := self._exceeded(need)) is not None:
+        # An answer meanwhile may have shown how far they pass their limits.
+        while (key := self._exceeded(need := self._most(engine, call))) is not None:
             if not self._reserved:
                 raise EngineStopped(self._message(key))
             self._settled.clear()

@@ -295,6 +295,22 @@ def test_after_an_answer_that_passed_its_limit_every_call_reserves_as_much_more(
         reserved(budget, shaped_call(2))
 
 
+def test_a_call_that_waits_reserves_what_the_answers_meanwhile_showed() -> None:
+    async def scene() -> None:
+        budget = Budget(max_tokens=2 * MOST)
+        await budget.reserve(ENGINE, shaped_call(1))
+        await budget.reserve(ENGINE, shaped_call(2))
+        waiting = asyncio.create_task(budget.reserve(ENGINE, shaped_call(3)))
+        await asyncio.sleep(0)
+        budget.settle(MOST - 5, 0.0, beyond=9)
+        for number in (1, 2):
+            budget.release(shaped_call(number))
+        with pytest.raises(EngineStopped, match="max_tokens"):
+            await asyncio.wait_for(waiting, 60)
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("most", [{"max_tokens": MOST + 9}, {"max_usd": COST + 9}])
 def test_near_the_ceiling_a_call_waits_for_another(most: dict[str, Any]) -> None:
     async def scene() -> None:
