@@ -59,7 +59,7 @@ class BuildKnowledgeTree(IncrementalBuild):
     with a hash of its facts.
     """
 
-    version = 6
+    version = 7
 
     entities: str = "entities"
     findings: str = ""

@@ -89,7 +89,8 @@ def describe(
             if len(values) == 1:
                 result.found[number] = values[0]
             elif whole:
-                summaries = [value.summary for value in whole]
+                # As they are shown: what counted as longer could fill a portion alone, for ever.
+                summaries = [_cut(value.summary) for value in whole]
                 pending[number] = Topic(topics[number].keywords, summaries)
     return result
 
@@ -162,7 +163,7 @@ def _sentence(fact: str) -> str:
 
 
 def _cut(fact: str) -> str:
-    """Shorten a fact to its bound; the summary of a portion stays whole."""
+    """Shorten a fact, or the summary of a portion, to its bound."""
     return fact if len(fact) <= MAX_SUMMARY_CHARS else fact[: MAX_SUMMARY_CHARS - 1] + "…"
 
 

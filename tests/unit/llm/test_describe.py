@@ -57,6 +57,20 @@ def test_what_overflows_is_described_in_rounds() -> None:
     assert all(found.found)
 
 
+def test_long_summaries_of_portions_come_to_an_end() -> None:
+    sizes: list[int] = []
+
+    def answer(topics: Sequence[Topic], prompts: Sequence[Prompt]) -> list[Completion]:
+        sizes.append(len(prompts))
+        assert len(sizes) < 9
+        long = Description(name="hip", summary="Exercise treats hip pain. " * 50)
+        return [Completion(value=long)] * len(prompts)
+
+    found = describe([Topic(("hip",), ["f" * 700] * 9)], answer, 2000)
+    assert sizes == [5, 3, 2, 1]
+    assert found.calls == sum(sizes)
+
+
 def test_every_fact_is_in_one_portion() -> None:
     portions = split(LARGE.facts, 2000)
     assert [fact for portion in portions for fact in portion] == LARGE.facts
