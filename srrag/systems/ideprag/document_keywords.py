@@ -20,7 +20,7 @@ from srrag.corpus.windows import cut_all
 from srrag.llm.completion import Answer, Completion, Prompt, PromptFile, fenced, quoted
 from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.model.encoder import Encoder, load_tokenizer
-from srrag.reading.vocabulary import Term, Vocabulary
+from srrag.reading.vocabulary import Term, Vocabulary, key
 
 KEYWORD_TYPES = ("Disease", "Drug")
 """The types of keywords; the paper's documents are guidelines and drug labels."""
@@ -140,7 +140,7 @@ class FindDocumentKeywords(LLMStep):
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
     ) -> pa.Table:
         """A row a document; a keyword has the vocabulary's heading if that has one."""
-        find = self.vocabulary.open().find
+        names = self.vocabulary.open().names
         rows = batch.select(["doc_id", "title", "text", "grade"]).to_pylist()
         made = []
         for prompt, answer in zip(prompts, completions, strict=True):
@@ -150,7 +150,7 @@ class FindDocumentKeywords(LLMStep):
                                  "detail": answer.fault.detail}  # fmt: skip
             else:
                 row["keywords"] = [
-                    _keyword(each, [found.term for found in find(each.name)])
+                    _keyword(each, names.get(key(each.name)))
                     for each in answer.value.keywords[:MAX_KEYWORDS]
                 ]
             made.append(row)
@@ -169,9 +169,8 @@ def _type(term: Term) -> Literal["Drug", "Disease"]:
     return "Drug" if term.type == "Drug" else "Disease"
 
 
-def _keyword(named: DocumentKeyword, found: Sequence[Term]) -> Row:
+def _keyword(named: DocumentKeyword, term: Term | None) -> Row:
     """A keyword, by its heading if the whole name is one term."""
-    term = found[0] if len(found) == 1 else None
     return {
         "name": term.name if term else named.name,
         "type": named.type,

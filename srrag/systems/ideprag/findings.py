@@ -30,7 +30,7 @@ from srrag.llm.fields import Items, Means, Text, most_tokens
 from srrag.model.encoder import Encoder
 from srrag.reading.numbers import lost_numbers
 from srrag.reading.prose import find_quote
-from srrag.reading.vocabulary import Matcher, Vocabulary
+from srrag.reading.vocabulary import Matcher, Vocabulary, key
 from srrag.systems.ideprag.document_keywords import KEYWORD_TYPES, REST, HyperRelations
 
 Span = tuple[int, int]
@@ -380,10 +380,8 @@ def _matched(row: Row, matcher: Matcher) -> list[Row]:
 
 def _entity(name: str, kind: str, matcher: Matcher) -> Row:
     """A name by its heading if the whole of it is one term of the vocabulary."""
-    terms = [each.term for each in matcher.find(name)]
-    if len(terms) == 1:
-        return dict(terms[0]._asdict())
-    return {"name": name, "type": kind, "mesh": ""}
+    term = matcher.names.get(key(name))
+    return {"name": name, "type": kind, "mesh": ""} if term is None else dict(term._asdict())
 
 
 def _table(rows: Sequence[Row]) -> pa.Table:

@@ -58,6 +58,22 @@ def test_a_finding_has_its_span_and_its_entities_by_their_headings(tmp_path: Pat
     ]  # fmt: skip
 
 
+def test_a_name_that_only_holds_a_heading_keeps_its_own(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(folder=str(vocabulary_folder(tmp_path)))
+    named = {"Aspirin-Induced Asthma": "Disease", "type 2 diabetes mellitus": "Disease"}
+    (made,), _ = found(tmp_path, said(2, "treatment", "Aspirin treats fever.", **named))
+    headings = ["Aspirin-Induced Asthma", "Diabetes Mellitus, Type 2"]
+    assert [each["name"] for each in made["entities"]] == headings
+    assert [bool(each["mesh"]) for each in made["entities"]] == [False, True]
+    document = row(DOCUMENTS, doc_id=hashed("d"), title="T", text=TEXT)
+    told = json.dumps({"keywords": [{"name": n, "type": kind} for n, kind in named.items()]})
+    step = FindDocumentKeywords(vocabulary=vocabulary)
+    table = pa.Table.from_pylist([document], schema=DOCUMENTS)
+    (made,), _ = scripted(step, table, tmp_path / "keywords", lambda call: told)
+    assert [each["name"] for each in made["keywords"]] == headings
+    assert [bool(each["mesh"]) for each in made["keywords"]] == [False, True]
+
+
 def test_what_is_not_verbatim_has_no_span_and_an_odd_item_costs_itself(tmp_path: Path) -> None:
     made, _ = found(
         tmp_path,
