@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -181,6 +182,25 @@ def test_after_a_death_each_row_runs_alone_and_is_written_down_before(tmp_path: 
 
     ran(store, "p0", run)
     assert seen == [(1, "0}"), (1, "1}"), (1, "2}")]
+
+
+def test_a_part_that_cannot_be_written_costs_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [3])
+
+    def full(*given: object, **named: object) -> Receipt:
+        raise OSError(errno.ENOSPC, "no space left on the disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write_part", full)
+        for _ in range(5):
+            with pytest.raises(OSError, match="no space left"):
+                ran(store, "p0", lambda batch: batch)
+    ran(store, "p0", lambda batch: batch)
+    receipt = store.read_receipt("s1", note_of(store).parent.name, "p0")
+    assert (receipt.rows_out, receipt.reasons) == (3, {})
 
 
 @dataclass
