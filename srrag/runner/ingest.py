@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from srrag.core.schema import RAW
 from srrag.core.spec import canonical, content_id, segment_id
 from srrag.core.stage import Plan, Stage
 from srrag.corpus.record import RawRecord, raw_table
@@ -192,13 +193,26 @@ def derive_part(store: Store, plan: Plan, part: str, documents: Collection[str])
 
 
 def _whole(store: Store, plan: Plan, stage: Stage, part: str) -> bool:
-    """Whether a part is intact and its rows identify their documents."""
-    if not set(OWNERS) & set(stage.step.writes.names):
+    """Whether a part is intact and its rows, or those that they were made of, have documents."""
+    named = [stage.name]
+    if not _owned(plan, stage.name):
+        named += stage.inputs
+        if not (stage.step.keeps_rows and _owned(plan, stage.inputs[0])):
+            return False
+    return all(_intact(store, name, plan.fingerprint(name), part) for name in named)
+
+
+def _owned(plan: Plan, name: str) -> bool:
+    """Whether the rows of a stage identify their documents."""
+    writes = next((stage.step.writes for stage in plan.steps if stage.name == name), RAW)
+    return not set(OWNERS).isdisjoint(writes.names)
+
+
+def _intact(store: Store, stage: str, fingerprint: str, part: str) -> bool:
+    """Whether a part stands and is what was written."""
+    if not store.has_part(stage, fingerprint, part):
         return False
-    fingerprint = plan.fingerprint(stage.name)
-    if not store.has_part(stage.name, fingerprint, part):
-        return False
-    path = mirror.fetch(store.part_path(stage.name, fingerprint, part))
+    path = mirror.fetch(store.part_path(stage, fingerprint, part))
     mirror.bring(path.with_suffix(".json"))
     try:
         check_part(path)
@@ -218,7 +232,10 @@ def _derive(
     old, new = names
     fingerprint, before = plan.fingerprint(stage.name), stage.inputs[0]
     table = store.read_part(stage.name, fingerprint, old)
-    rest = table.filter(pc.invert(of_documents(table, *gone))).combine_chunks()
+    named = table
+    if not _owned(plan, stage.name):  # each row was made of a live one of the input
+        named = live(store.read_part(before, plan.fingerprint(before), old))
+    rest = table.filter(pc.invert(of_documents(named, *gone))).combine_chunks()
     former = store.read_receipt(stage.name, fingerprint, old)
     source = store.read_part(before, plan.fingerprint(before), new)
     store.write_part(

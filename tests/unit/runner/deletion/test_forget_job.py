@@ -6,14 +6,17 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from srrag.core import kinds
-from srrag.core.step import Place
+from srrag.core.schema import relation
+from srrag.core.stage import Plan, Stage
+from srrag.core.step import Build, Function, Place, Step
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.entry import journal_file
 from srrag.engine.log.journal import seal
@@ -26,11 +29,41 @@ from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.runner import LocalRunner
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
+from srrag.storage.manifest import read_live
 from srrag.storage.store import Store
 from tests.unit.engine.logs import entry, key
 from tests.unit.runner.test_update import GOES_ON, ReadFacts, plan_of
 from tests.unit.serve.serving import CitingModel
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Initials(Step):
+    """The first letter of each fact's head: rows that name no document."""
+
+    reads: ClassVar[tuple[str, ...]] = ("head", "reject")
+    writes: ClassVar[pa.Schema] = relation("initial")
+
+    def open(self, at: Place) -> Function:
+        def run(batch: pa.Table) -> pa.Table:
+            letters = pc.utf8_slice_codeunits(batch["head"], 0, 1)
+            return pa.table([letters, batch["reject"]], schema=self.writes)
+
+        return run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spell(Build):
+    """Writes the letters of all parts."""
+
+    def build(self, inputs: Mapping[str, Sequence[Path]], out: Path, at: Place) -> dict[str, Any]:
+        letters = [
+            table["initial"].to_pylist() for table in read_live(inputs["initials"], ["initial"])
+        ]
+        (out / "word").write_text("".join(map("".join, letters)), "utf-8")
+        return {}
+
+
+KINDS = (ReadFacts, Initials, Spell)
 CORPUS = {"zinc.md": ["zinc"], "aspirin.md": ["aspirin"], "zorbamycin.md": ["zorbamycin"]}
 GONE = "zorbamycin.md"
 
@@ -39,7 +72,9 @@ GONE = "zorbamycin.md"
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step is known as one of an installed package: manifests name it."""
     monkeypatch.setattr(
-        kinds, "extensions", lambda: {"ReadFacts": f"{ReadFacts.__module__}:ReadFacts"}
+        kinds,
+        "extensions",
+        lambda: {each.__name__: f"{each.__module__}:{each.__name__}" for each in KINDS},
     )
 
 
@@ -111,6 +146,24 @@ def test_what_is_left_is_what_never_held_it(root: Path, tmp_path: Path) -> None:
         )
     again = build(root)
     assert again["skipped_as_forgotten"] == 1 and again["reused"]["communities"] == 1
+
+
+def test_rows_that_name_no_document_go_with_the_rows_they_were_made_of(tmp_path: Path) -> None:
+    stages = [
+        Stage("triples", ReadFacts(), ("raw",)),
+        Stage("initials", Initials(), ("triples",)),
+        Stage("word", Spell(), ("initials",)),
+    ]
+    plan = Plan("raw", "source", stages)
+    corpus = {"a.md": ["birch", "cedar"], GONE: ["zorbamycin", "yew"], "d.md": [], "e.md": ["fir"]}
+    records = [
+        RawRecord(name, name, "text", json.dumps(heads).encode()) for name, heads in corpus.items()
+    ]
+    BuildJob(Store(tmp_path), plan, LocalRunner()).run(records, Place())
+    forget(tmp_path, ids(tmp_path)[GONE])
+    assert verify(Store(tmp_path), "default")["problems"] == []
+    word = Store(tmp_path).artifacts("default")["word"] / "word"
+    assert sorted(word.read_text("utf-8")) == ["b", "c", "f"]
 
 
 def test_who_was_forgotten_may_be_named_again_and_nobody_else(root: Path) -> None:
