@@ -240,7 +240,7 @@ class RayDataRunner:
         ):
             at = replace(at, clients=engines.clients)
             dataset = self._dataset(plan, store, stages, names, at)
-            watch = Watch(plan, store, stages, len(parts), self.stall_s, engines.figures)
+            watch = Watch(plan, store, stages, parts, self.stall_s, engines.figures)
             self._drain(Consumer(dataset), watch)
 
     @contextmanager

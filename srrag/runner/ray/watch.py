@@ -31,28 +31,30 @@ class Watch:
         plan: Plan,
         store: Store,
         stages: Sequence[Stage],
-        total: int,
+        parts: Sequence[str],
         stall_s: float,
         figures: Callable[[], Figures] = dict,
     ) -> None:
-        """Count the parts that are finished now; `figures` returns the engines' figures."""
+        """Count those of the run's parts that are finished; `figures` are the engines' figures."""
         self.store = store
         self.figures = figures
         self.calls = CallProgress(figures)
         self.answered = 0
         self.stall_s = stall_s
-        self.total = total
+        # The folder of a stage holds the parts of other runs, too.
+        self.parts = frozenset(parts)
+        self.total = len(self.parts)
         self.fingerprints = {stage.name: plan.fingerprint(stage.name) for stage in stages}
         self.counts = self._count()
         self.progress = {
-            name: Progress(name, total, already=count) for name, count in self.counts.items()
+            name: Progress(name, self.total, already=count) for name, count in self.counts.items()
         }
         self.moved = time.monotonic()
         self.warned = False
 
     def _count(self) -> dict[str, int]:
         return {
-            name: min(self.total, len(self.store.parts(name, fingerprint)))
+            name: len(self.parts & self.store.parts(name, fingerprint))
             for name, fingerprint in self.fingerprints.items()
         }
 

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from srrag.runner.ray import watch as module
+from srrag.runner.ray.watch import StalledError, Watch
+from srrag.storage.store import Store
+from tests.toys import Double, plan
+
+CHAIN = plan(Double())
+FINGERPRINT = CHAIN.fingerprint("s1")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that a watch sees, and a cluster with a free processor."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.ray, "available_resources", lambda: {"CPU": 1.0})
+    return now
+
+
+def stand(store: Store, *parts: str) -> None:
+    for part in parts:
+        store.write_part("s1", FINGERPRINT, part, Double.writes.empty_table())
+
+
+def test_parts_of_other_runs_in_the_same_folder_are_not_counted(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    store = Store(tmp_path)
+    stand(store, *(f"old{n}" for n in range(6)))
+    parts = [f"new{n}" for n in range(4)]
+    watch = Watch(CHAIN, store, CHAIN.stages, [*parts, parts[0]], stall_s=100)
+    assert (watch.total, watch.counts) == (4, {"s1": 0})
+    for number, part in enumerate(parts, 1):
+        clock[0] += 60
+        stand(store, part)
+        watch.look()
+        assert watch.counts == {"s1": number}
+    stand(store, "old6")
+    clock[0] += 101
+    with pytest.raises(StalledError):
+        watch.look()
