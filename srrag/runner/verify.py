@@ -30,7 +30,7 @@ _KNOWN = re.compile(
     r"(srrag|forgotten(\.copy)?|forgetting)\.json|\.lock(\.json)?"
     r"|completions/((part|faults)-[^/]+\.parquet|part-[^/]+\.json|journal-[^/]+\.jsonl"
     r"|\.lock)"
-    r"|organize/.+"
+    r"|organize/.+|statuses/[0-9a-f]{32}\.json"
 )
 """Files outside the folders of stages, builds and jobs, by their paths below the root."""
 
@@ -158,6 +158,15 @@ def damaged_outputs(root: Path) -> Iterator[str]:
                 yield from changed_files(path.parent, files if isinstance(files, dict) else {})
 
 
+def _damaged_statuses(root: Path) -> Iterator[str]:
+    """Yield the damage of the lists of statuses that builds were given, one message a list."""
+    for path in sorted((root / "statuses").glob("*.json")):
+        try:
+            read_json(path)
+        except (OSError, ValueError) as error:
+            yield str(error)
+
+
 _COUNTS = ("rows_in", "skipped", "failed", "rows_out", "rejected")
 _TRACES = {"chunks": ("doc_id", "doc_id"), "windows": ("parent_id", "unit_id")}
 """Stages that expand rows: the output column in which each live input's id has to appear."""
@@ -205,6 +214,7 @@ def verify(store: Store, build: str) -> dict[str, Any]:
     problems += Tombstones.problems(store.root)
     problems += [problem for _, problem in damaged_parts(store.root)]
     problems += damaged_outputs(store.root)
+    problems += _damaged_statuses(store.root)
     if (store.root / "forgetting.json").exists():
         problems.append("an interrupted forgetting is not finished: run `srrag forget root=…`")
     return {"ok": not problems, "checked": checked, "rows": rows, "problems": problems}

@@ -353,6 +353,6 @@ def _parsed(here: Path, path: Path) -> Any:
         raise DamagedError(f"{error}; {CURE}") from error
 
 
-_FOLDERS = ("stages", "builds", "jobs")
+_FOLDERS = ("stages", "builds", "jobs", "statuses")
 _ASKED = ("questions", "answers")
 """What the names of stages begin with that hold questions and answers."""

@@ -11,6 +11,7 @@ import pytest
 
 from srrag.core.spec import file_sha256
 from srrag.core.standing import STANDINGS
+from srrag.corpus.notices import Notice, keep_statuses
 from srrag.runner import verify as module
 from srrag.runner.deletion.vacuum import drop_unexplained, drop_unfinished
 from srrag.runner.verify import (
@@ -399,6 +400,18 @@ def test_files_of_others_are_named_and_left(tmp_path: Path) -> None:
     assert set(unexplained(Store(tmp_path))) == planted
     drop_unexplained(Store(tmp_path))
     assert all(path.exists() for path in planted)
+
+
+def test_a_list_of_statuses_is_explained_and_read(tmp_path: Path) -> None:
+    build(tmp_path, DOCUMENTS)
+    store = Store(tmp_path)
+    name = keep_statuses(store, [Notice("pmid:7", "retracted", "", "list")])
+    (beside,) = plant(tmp_path, ("statuses/mine.json.bak",))
+    assert list(unexplained(store)) == [beside]
+    assert verify(store, "default")["problems"] == []
+    changed(tmp_path / "statuses" / f"{name}.json")
+    (problem,) = verify(store, "default")["problems"]
+    assert name in problem and "sha256" in problem
 
 
 def test_a_build_without_a_readable_manifest_goes_if_no_pointer_names_it(tmp_path: Path) -> None:

@@ -254,12 +254,12 @@ def test_what_is_deleted_while_a_root_is_held_whole_is_deleted_on_the_store(
     monkeypatch.setattr(mirror, "match", away.match)
     with store.whole():
         assert [(name, alone) for name, _, alone in away.brought[::2]] == [
-            ("stages", True), ("builds", True), ("jobs", False),
+            ("stages", True), ("builds", True), ("jobs", False), ("statuses", True),
         ]  # fmt: skip
-        for folder in ("stages", "builds", "jobs"):
+        for folder in ("stages", "builds", "jobs", "statuses"):
             (tmp_path / folder).mkdir()
             (tmp_path / folder / "kept").touch()
-    assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone"}
+    assert away.dropped == {"stages/gone", "builds/gone", "jobs/gone", "statuses/gone"}
     away.dropped.clear()
 
     def lost(root: Path) -> None:
