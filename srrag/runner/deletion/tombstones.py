@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.core.errors import UsageError
 from srrag.core.spec import content_id
 from srrag.corpus.record import RawRecord
 from srrag.storage import mirror
@@ -129,15 +130,24 @@ class Tombstones:
         self._write()
 
     def take_back(self, documents: Iterable[str], sources: Iterable[str]) -> int:
-        """Allow documents to be read again, by document id or source id; returns their number."""
+        """Allow documents to be read again, by document id or source id; returns their number.
+
+        Raises UsageError if none of them was forgotten, or if a document would still be skipped
+        for a source id that is not given.
+        """
         wanted = set(map(mark, sources))
         gone = {*map(mark, documents)} & self.documents.keys()
         gone |= {
             name for name, held in self.documents.items() if not wanted.isdisjoint(held["sources"])
         }
+        if not (gone or wanted.intersection(self.sources)):
+            raise UsageError("undo: none of these was forgotten here")
+        left = {*self.sources} - wanted
+        if any(not left.isdisjoint(self.documents[name]["sources"]) for name in gone):
+            raise UsageError("undo: it was forgotten by a source id, too; give its source_id=")
         for name in gone:
             del self.documents[name]
-        self.sources = sorted({*self.sources} - wanted)
+        self.sources = sorted(left)
         self._write()
         return len(gone)
 

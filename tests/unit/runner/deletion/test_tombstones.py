@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.errors import UsageError
 from srrag.corpus.record import RawRecord
 from srrag.runner.deletion.tombstones import COPY, FILE, Tombstones, mark
 from srrag.storage.manifest import DamagedError
@@ -57,6 +58,24 @@ def test_what_is_taken_back_is_read_again(tmp_path: Path) -> None:
     assert (found.has("d1"), found.has("d2"), found.has_source("t")) == (False, True, True)
     assert found.take_back([], ["t"]) == 1
     assert Tombstones.of(tmp_path).documents == {} and Tombstones.of(tmp_path).sources == []
+
+
+def test_who_was_forgotten_by_its_source_is_not_taken_back_by_its_content(tmp_path: Path) -> None:
+    found = forgotten(tmp_path)
+    for documents, sources in ((["d2"], []), (["d1", "d2"], ["s"])):
+        with pytest.raises(UsageError, match="forgotten by a source id, too"):
+            found.take_back(documents, sources)
+    assert Tombstones.of(tmp_path).has("d1") and Tombstones.of(tmp_path).has("d2")
+    assert found.take_back(["d2"], ["t"]) == 1
+
+
+def test_what_nobody_forgot_cannot_be_taken_back(tmp_path: Path) -> None:
+    found = forgotten(tmp_path)
+    for documents, sources in ((["typo"], []), ([], ["typo"]), ([], [])):
+        with pytest.raises(UsageError, match="none of these was forgotten here"):
+            found.take_back(documents, sources)
+    found.add({}, ["later"])
+    assert found.take_back([], ["later"]) == 0
 
 
 def record(name: str, source: str = "x") -> RawRecord:
