@@ -57,7 +57,8 @@ def of_build(config: dict[str, Any]) -> str:
         job = EstimateJob(Store(empty), factory.plan(told, reader))
         found = job.run(sample, factory.place(told))
     times = total / len(sample)
-    cost = _cost(*(found[name] * times for name in ("tokens_in", "tokens_out", "usd")))
+    usd = found["usd"] and found["usd"] * times
+    cost = _cost(found["tokens_in"] * times, found["tokens_out"] * times, usd)
     return f"{total:,} documents, of which {len(sample)} were rendered: {cost}"
 
 

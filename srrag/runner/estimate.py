@@ -2,14 +2,15 @@
 
 Every prompt is rendered and counted. Finished stages and answers in the log cost nothing. Where an
 answer is unknown, the rules of the step answer, so that later stages have input; the rules' answers
-determine the number of later prompts and the expected length of answers. Second tries that are yet
-to come are not counted. A build that asks about its own results is named as not counted.
+determine the number of later prompts and the expected length of answers. Second tries are counted
+only where the log holds a bad first one. A build that asks about its own results is named as not
+counted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.client import LogClient, Send
 from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt
 from srrag.llm.read_answer import read
+from srrag.runner.build import lost_rows
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import known_rows, segments
@@ -105,20 +107,23 @@ class Estimate:
     tokens_in: int = 0
     tokens_out: int = 0
     """Tokens of the rules' answers in the same schema."""
-    usd: float = 0.0
+    usd: float | None = 0.0
+    """None for calls of a model without a known price."""
     hours: float | None = None
 
     def add(self, other: Estimate) -> None:
         """Add the estimate of another stage."""
-        for name in ("prompts", "cached", "calls", "tokens_in", "tokens_out", "usd"):
+        for name in ("prompts", "cached", "calls", "tokens_in", "tokens_out"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.usd = None if None in (self.usd, other.usd) else (self.usd or 0) + (other.usd or 0)
         if other.hours is not None:
             self.hours = (self.hours or 0.0) + other.hours
 
     def as_dict(self) -> dict[str, Any]:
         """Return the estimate as a JSON object."""
         hours = None if self.hours is None else round(self.hours, 4)
-        return {**vars(self), "usd": round(self.usd, 4), "hours": hours}
+        usd = None if self.usd is None else round(self.usd, 4)
+        return {**vars(self), "usd": usd, "hours": hours}
 
 
 def _never(calls: Sequence[Call]) -> list[Reply]:
@@ -146,6 +151,8 @@ class CountingClient(LogClient, DryClient):
             )
         self._tokens = TokenCounter(self.engine.counts_by)
         self._unanswered: set[bytes] = set()
+        self._again: dict[tuple[int, str, int], bytes] = {}
+        """The keys of the prompts that follow bad answers in the log, by row, slot and draw."""
 
     @property
     def found(self) -> Estimate:
@@ -157,7 +164,11 @@ class CountingClient(LogClient, DryClient):
     ) -> list[Completion]:
         """Answer from the log; a prompt that it does not hold is counted as a call."""
         answers = super().complete(prompts, attempt, may_call)
+        for prompt, answer, may in zip(prompts, answers, may_call, strict=True):
+            if attempt and may and answer.fault == NOT_ASKED:
+                self._again[_place(prompt)] = key_of(self.engine, prompt, attempt)
         if attempt == 0:
+            self._again.clear()
             self.counted.prompts += len(prompts)
             self.counted.cached += sum(each.fault != NOT_ASKED for each in answers)
         return answers
@@ -165,12 +176,13 @@ class CountingClient(LogClient, DryClient):
     def stand_in(
         self, prompts: Sequence[Prompt], answers: Sequence[Completion], texts: Sequence[str]
     ) -> list[Completion]:
-        """Return the answers, with the rules' text where a prompt was not asked."""
+        """Return the answers, with the rules' text where a prompt is yet to be asked, or again."""
         given = []
         for prompt, answer, text in zip(prompts, answers, texts, strict=True):
-            asked = answer.value is not None or answer.fault is not None
-            given.append(answer if asked else read(text, prompt.schema))
-            if (key := key_of(self.engine, prompt)) in self._unanswered:
+            again = self._again.get(_place(prompt))
+            bad = answer.fault is not None and again is None
+            given.append(answer if bad or answer.value is not None else read(text, prompt.schema))
+            if (key := again or key_of(self.engine, prompt)) in self._unanswered:
                 self._unanswered.remove(key)
                 self.counted.tokens_out += sum(self._tokens.texts([text]))
         return given
@@ -187,16 +199,26 @@ class CountingClient(LogClient, DryClient):
         return {}
 
 
+def _place(prompt: Prompt) -> tuple[int, str, int]:
+    """What tells a prompt from the others of its batch, in each of its tries."""
+    return prompt.row, prompt.slot, prompt.draw
+
+
 def counting_clients(
-    steps: Sequence[Step], log: Path, seen: set[bytes]
+    steps: Sequence[Step], log: Path, seen: set[bytes], fresh: bool = False
 ) -> dict[Engine, CountingClient]:
     """Return a client for each model that the steps ask; see CountingClient."""
-    return {engine: CountingClient(engine, log, seen=seen) for engine in engines_of(steps)}
+    return {
+        engine: CountingClient(engine, log, seen=seen, fresh=fresh) for engine in engines_of(steps)
+    }
 
 
 @dataclass(frozen=True)
 class EstimateJob:
-    """Runs the steps that lead to prompts, in this process, and writes nothing."""
+    """Runs the steps that lead to prompts, in this process, and writes nothing.
+
+    Parts that lost rows count as missing where the account grants new tries (`retry_failed`).
+    """
 
     store: Store
     plan: Plan
@@ -209,14 +231,20 @@ class EstimateJob:
         if not (stages or not_counted):
             raise ValueError(RULES_ASK_NOTHING)
         log = log_folder(at)
-        clients = {stage.name: counting_clients([stage.step], log, set()) for stage in stages}
+        fresh = at.account.fresh
+        clients = {s.name: counting_clients([s.step], log, set(), fresh) for s in stages}
         opened = {
             stage.name: stage.step.open(replace(at, clients=clients[stage.name]))
             for stage in stages
         }
+        standing = {
+            stage.name: self.store.parts(stage.name, self.plan.fingerprint(stage.name))
+            for stage in stages
+        }
         documents = 0
         for part, table in self._raw(Tombstones.of(self.store.root).passed(records)):
-            self._run(stages, opened, part, table)
+            made = self._made(stages, standing, part, fresh)
+            self._run(stages, made, opened, part, table)
             documents += table.num_rows
             say(f"{documents:,} documents counted")
         return {**figures_of(clients, documents), "not_counted": not_counted}
@@ -234,9 +262,26 @@ class EstimateJob:
         for part in seen:
             yield part, self.store.read_part(source, fingerprint, part)
 
+    def _made(
+        self, stages: Sequence[Stage], standing: Mapping[str, set[str]], part: str, fresh: bool
+    ) -> set[str]:
+        """Return the stages that a build would run on a part."""
+        made: set[str] = set()
+        for stage in stages:
+            missing = stage.inputs[0] in made or part not in standing[stage.name]
+            if missing or (fresh and self._lost(stage, part)):
+                made.add(stage.name)
+        return made
+
+    def _lost(self, stage: Stage, part: str) -> bool:
+        """Whether a standing part lost rows."""
+        fingerprint = self.plan.fingerprint(stage.name)
+        return lost_rows(self.store.read_receipt(stage.name, fingerprint, part)) > 0
+
     def _run(
         self,
         stages: Sequence[Stage],
+        made: Collection[str],
         opened: Mapping[str, Function],
         part: str,
         table: pa.Table,
@@ -244,7 +289,7 @@ class EstimateJob:
         tables = {self.plan.source: table}
         for stage in stages:
             fingerprint = self.plan.fingerprint(stage.name)
-            if part in self.store.parts(stage.name, fingerprint):
+            if stage.name not in made:
                 tables[stage.name] = self.store.read_part(stage.name, fingerprint, part)
                 continue
             alive = live(tables[stage.inputs[0]])
@@ -288,9 +333,11 @@ def priced(found: Estimate, engine: Model) -> Estimate:
     """Return an estimate with the dollars and hours of an engine."""
     rates = (engine.tokens_per_s_in, found.tokens_in), (engine.tokens_per_s_out, found.tokens_out)
     hours = sum(tokens / rate for rate, tokens in rates if rate) / 3600
+    known = engine.priced or not found.calls
+    usd = engine.price(found.tokens_in, found.tokens_out) + engine.hourly_usd * hours
     return replace(
         found,
-        usd=engine.price(found.tokens_in, found.tokens_out) + engine.hourly_usd * hours,
+        usd=usd if known else None,
         hours=hours if engine.tokens_per_s_out is not None else None,
     )
 
@@ -301,9 +348,10 @@ def readable(summary: dict[str, Any]) -> str:
     lines = [head + f"{'USD':>12}{'hours':>9}"]
     for name, row in [*summary["stages"].items(), ("all", summary)]:
         hours = "–" if row["hours"] is None else f"{row['hours']:.2f}"
+        usd = "–" if row["usd"] is None else f"{row['usd']:,.2f}"
         lines.append(
             f"{name:<12}{row['calls']:>12,}{row['cached']:>12,}{row['tokens_in']:>16,}"
-            f"{row['tokens_out']:>16,}{row['usd']:>12,.2f}{hours:>9}"
+            f"{row['tokens_out']:>16,}{usd:>12}{hours:>9}"
         )
     lines.append("tokens out: as long as the rules' answers; second tries are not counted")
     if summary["not_counted"]:

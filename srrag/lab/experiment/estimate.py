@@ -92,7 +92,8 @@ def _counted(
         if bench:
             _judge(bench, answers, judges)
         found = [client.found for client in clients.values()]
-        counts.append(np.array([sum(getattr(each, name) for each in found) for name in COUNTS]))
+        sums = [sum(getattr(each, name) or 0 for each in found) for name in COUNTS]
+        counts.append(np.array(sums))
     return np.diff(np.array(counts), axis=0)
 
 

@@ -126,7 +126,9 @@ class Counted:
         made = {}
         log = log_folder(self.at)
         for name, step in steps.items():
-            clients = self.counting.get(name) or counting_clients([step], log, set())
+            clients = self.counting.get(name) or counting_clients(
+                [step], log, set(), self.at.account.fresh
+            )
             if clients:
                 self.counting[name] = clients
             table = step.open(replace(self.at, clients=clients))(live(table))

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 from srrag.config import factory
@@ -11,17 +14,20 @@ from srrag.core.step import Place
 from srrag.corpus.chunk import ChunkBySections
 from srrag.corpus.parse import ParseDocuments
 from srrag.corpus.record import RawRecord
+from srrag.engine.base import Reply, Session
 from srrag.extract.extract_documents import ExtractDocuments
 from srrag.graph.communities import DetectCommunities
 from srrag.graph.entities import MergeEntities
 from srrag.graph.knowledge_tree import BuildKnowledgeTree
 from srrag.graph.name_vectors import EncodeNames
-from srrag.llm.completion import NOT_ASKED, Completion, Rules
+from srrag.llm.completion import NOT_ASKED, Account, Completion, Prompt, Rules
 from srrag.runner import ingest as module
+from srrag.runner.build import BuildJob
 from srrag.runner.estimate import CountingClient, EstimateJob, readable
 from srrag.runner.ingest import ingest
+from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
-from tests.engines import ToyModel, prompt
+from tests.engines import AskNumbers, ScriptedSession, ToyModel, prompt
 from tests.toys import records
 from tests.unit.runner.test_update import ReadFacts
 
@@ -67,6 +73,7 @@ def test_nothing_in_nothing_out(tmp_path: Path) -> None:
     assert ingest(Store(tmp_path), "f", [], []) == []
 
 
+UNPRICED = ToyModel(tokenizer="utf8")
 MODEL = ToyModel(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
 
 
@@ -121,6 +128,49 @@ def test_what_the_rules_would_answer_determines_later_prompts(tmp_path: Path) ->
     assert not list(tmp_path.iterdir()), "an estimate writes nothing"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Babbling(ToyModel):
+    """Never answers in the schema."""
+
+    async def open(self) -> Session:
+        return ScriptedSession(lambda call: Reply("no JSON", tokens_in=10, tokens_out=5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskRecords(AskNumbers):
+    """Asks a word for each record."""
+
+    reads: ClassVar[tuple[str, ...]] = ("raw_id",)
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        return [prompt(f"{name}.", row) for row, name in enumerate(batch["raw_id"].to_pylist())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskAgain(AskRecords):
+    """Asks another word for each."""
+
+    def prompts(self, batch: pa.Table) -> list[Prompt]:
+        return [replace(each, user=f"More: {each.user}") for each in super().prompts(batch)]
+
+
+def test_what_is_tried_again_is_counted(tmp_path: Path) -> None:
+    engine = Babbling(tokenizer="utf8", usd_per_mtok_in=1.0, usd_per_mtok_out=10.0)
+    stages = [
+        Stage("asked", AskRecords(engine=engine), ("raw",)),
+        Stage("more", AskAgain(engine=engine), ("asked",)),
+    ]
+    plan, at = Plan("raw", "source", stages), Place(root=tmp_path)
+    store = Store(tmp_path)
+    BuildJob(store, plan, LocalRunner(), max_failed_share=1.0).run(records(range(4)), at)
+    job = EstimateJob(store, plan)
+    assert job.run(records(range(4)), at)["calls"] == 0, "all parts stand"
+    again = replace(at, account=Account(fresh=True))
+    found = job.run(records(range(4)), again)
+    assert {name: row["calls"] for name, row in found["stages"].items()} == {"asked": 4, "more": 4}
+    assert found["stages"]["asked"]["tokens_out"] > 0
+
+
 def test_a_prompt_is_counted_once_by_clients_that_share_what_they_saw(tmp_path: Path) -> None:
     seen: set[bytes] = set()
     first, second = (CountingClient(MODEL, tmp_path, seen=seen) for _ in range(2))
@@ -135,6 +185,15 @@ def test_a_prompt_is_counted_once_by_clients_that_share_what_they_saw(tmp_path: 
     second.complete([prompt("one"), prompt("three")], 0, [True] * 2)
     assert (first.found.prompts, first.found.calls, second.found.calls) == (3, 2, 1)
     assert first.found.tokens_out == 4 + 2, "four bytes a token, the same answer once"
+
+
+def test_calls_without_a_known_price_have_none(tmp_path: Path) -> None:
+    plan = Plan("raw", "source", [Stage("asked", AskRecords(engine=UNPRICED), ("raw",))])
+    found = EstimateJob(Store(tmp_path), plan).run(records(range(4)), Place(root=tmp_path))
+    assert (found["calls"], found["usd"], found["stages"]["asked"]["usd"]) == (4, None, None)
+    assert readable(found).splitlines()[1].split()[-2:] == ["–", "–"]
+    none = EstimateJob(Store(tmp_path), plan).run([], Place(root=tmp_path))
+    assert (none["calls"], none["usd"]) == (0, 0.0), "no call costs nothing"
 
 
 def test_an_estimate_needs_a_tokenizer(tmp_path: Path) -> None:
