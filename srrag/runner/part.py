@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -71,6 +72,11 @@ class Attempt:
         temporary.write_text(json.dumps(note), "utf-8")
         temporary.replace(self.path)
 
+    def passed(self) -> None:
+        """Show by the time of the note that rows were done, for who watches the run."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self.path)
+
     def release(self) -> None:
         """Clear the row from the note: the worker was stopped, it did not die."""
         if self.died is not None:
@@ -97,6 +103,11 @@ def _noted(path: Path) -> dict[str, Any]:
         return {}
 
 
+def note_name(part: str) -> str:
+    """The name of the note beside an unfinished part."""
+    return f".attempt-{part}.json"
+
+
 def run_part(
     store: Store,
     stage: Stage,
@@ -113,7 +124,7 @@ def run_part(
     started = time.perf_counter()
     table = store.read_part(*source, part)
     alive = live(table)
-    attempt = Attempt(store.stage_dir(stage.name, fingerprint) / f".attempt-{part}.json")
+    attempt = Attempt(store.stage_dir(stage.name, fingerprint) / note_name(part))
     outputs, failures = [], []
     usage = Usage()
     try:
@@ -123,6 +134,7 @@ def run_part(
             outputs.append(out)
             failures.extend(failed)
             usage.add(used)
+            attempt.passed()
             tick(row, alive.num_rows)
         if attempt.careful:
             attempt.touch(None)  # no row is to blame for what follows, such as a full disk

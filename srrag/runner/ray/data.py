@@ -191,7 +191,9 @@ class RayDataRunner:
 
     `address` is a running cluster ("auto" finds the one of this host); "local" starts one here with
     `num_cpus` logical CPUs. Set it above the number of cores: stages take fractions, and Ray waits
-    silently when they run out. The run stops after `stall_s` seconds without a finished part.
+    silently when they run out. The run stops after `stall_s` seconds in which no part is
+    finished, no batch of rows passes and no model answers; on an object store, batches are seen of
+    workers of this machine alone.
     `grows_s` is how long an autoscaler may take to add nodes.
     """
 

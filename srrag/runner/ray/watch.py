@@ -7,6 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -14,13 +16,14 @@ import ray
 from srrag.core.errors import SrragError
 from srrag.core.stage import Plan, Stage
 from srrag.runner.engines import Figures
+from srrag.runner.part import note_name
 from srrag.runner.progress import CallProgress, Progress, say
 from srrag.runner.ray.loopback import forget_folder
 from srrag.storage.store import Store
 
 
 class StalledError(SrragError, RuntimeError):
-    """No part was finished for too long; the message names the stage and what it waits for."""
+    """Nothing moved for too long; the message names the stage and what it waits for."""
 
 
 class Watch:
@@ -44,11 +47,13 @@ class Watch:
         # The folder of a stage holds the parts of other runs, too.
         self.parts = frozenset(parts)
         self.total = len(self.parts)
+        self.notes = frozenset(map(note_name, self.parts))
         self.fingerprints = {stage.name: plan.fingerprint(stage.name) for stage in stages}
         self.counts = self._count()
         self.progress = {
             name: Progress(name, self.total, already=count) for name, count in self.counts.items()
         }
+        self.passed = self._passes()
         self.moved = time.monotonic()
         self.warned = False
 
@@ -69,7 +74,7 @@ class Watch:
             return
         self.calls.show()
         quiet_s = time.monotonic() - self.moved
-        if quiet_s > self.stall_s / 20 and self._answering():
+        if quiet_s > self.stall_s / 20 and (self._answering() or self._passing()):
             self.moved, self.warned = time.monotonic(), False
             return
         if quiet_s > self.stall_s:
@@ -84,6 +89,25 @@ class Watch:
         moved, self.answered = answered != self.answered, answered
         return moved
 
+    def _passing(self) -> bool:
+        """Whether a worker has passed rows since the last check, as a part may take an hour."""
+        passed = self._passes()
+        moved, self.passed = passed != self.passed, passed
+        return moved
+
+    def _passes(self) -> dict[Path, float]:
+        """When rows of each unfinished part were last passed, by the notes beside the parts.
+
+        On an object store only workers of this machine are seen.
+        """
+        found = {}
+        for name, fingerprint in self.fingerprints.items():
+            for path in self.store.stage_dir(name, fingerprint).glob(note_name("*")):
+                if path.name in self.notes:
+                    with suppress(FileNotFoundError):
+                        found[path] = path.stat().st_mtime
+        return found
+
     def _message(self, quiet_s: float) -> str:
         free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
         waiting = ", ".join(
@@ -92,7 +116,7 @@ class Watch:
             if count < self.total
         )
         return (
-            f"no part was finished for {quiet_s:.0f} s: {waiting}; free: "
+            f"no part was finished and no row passed for {quiet_s:.0f} s: {waiting}; free: "
             f"{free.get('CPU', 0.0):g} CPU, {free.get('GPU', 0.0):g} GPU"
         )
 

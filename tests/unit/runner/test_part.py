@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -152,6 +153,20 @@ def test_batches_are_ticked_and_the_note_goes_with_the_part(tmp_path: Path) -> N
     assert not note_of(store).exists()
     for rows in (1, 0):
         assert len(ran(store, "p0", lambda batch: batch, batch_rows=rows)) == 5
+
+
+def test_each_batch_that_is_done_shows_in_the_time_of_the_note(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    number_parts(store, [3])
+    times: list[float] = []
+
+    def run(batch: pa.Table) -> pa.Table:
+        times.append(note_of(store).stat().st_mtime)
+        os.utime(note_of(store), (1, 1))
+        return batch
+
+    ran(store, "p0", run, batch_rows=1)
+    assert len(times) == 3 and min(times) > 1
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Halt])

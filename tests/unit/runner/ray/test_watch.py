@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from srrag.runner.part import Attempt, note_name
 from srrag.runner.ray import watch as module
 from srrag.runner.ray.watch import StalledError, Watch
 from srrag.storage.store import Store
@@ -43,4 +45,21 @@ def test_parts_of_other_runs_in_the_same_folder_are_not_counted(
     stand(store, "old6")
     clock[0] += 101
     with pytest.raises(StalledError):
+        watch.look()
+
+
+def test_a_worker_that_passes_rows_does_not_stand_still(tmp_path: Path, clock: list[float]) -> None:
+    store = Store(tmp_path)
+    watch = Watch(CHAIN, store, CHAIN.stages, ["p0"], stall_s=100)
+    folder = store.stage_dir("s1", FINGERPRINT)
+    notes = [folder / note_name(part) for part in ("p0", "of another run")]
+    for note in notes:
+        Attempt(note)
+    for hour in range(1, 4):
+        clock[0] += 60
+        os.utime(notes[0], (hour, hour))
+        watch.look()
+    clock[0] += 101
+    os.utime(notes[1], (4, 4))
+    with pytest.raises(StalledError, match="s1 has 1 parts to do"):
         watch.look()
