@@ -177,12 +177,17 @@ class Repair:
         if self.store.pointer_path(self.name).exists():
             known = self.store.read_pointer(self.name)["stages"].get(self.plan.source, {})["parts"]
         entries = entries_of(self.plan, known)
-        for name in reversed([name for name, entry in entries.items() if "parts" in entry]):
-            fingerprint = entries[name]["fingerprint"]
+        names = [name for name, entry in entries.items() if "parts" in entry]
+        here = {
+            (name, part)
+            for name in names
+            for part in known
+            if _is_here(self.store.part_path(name, entries[name]["fingerprint"], part))
+        }
+        for name in reversed(names):
             found = {}
             for part in known:
-                path = self.store.part_path(name, fingerprint, part)
-                if not (path.exists() or path.with_suffix(".json").exists()):
+                if (name, part) not in here:
                     continue
                 if problems := amiss(self.store, entries, name, part):
                     found[part] = problems[0]
@@ -220,6 +225,20 @@ class Repair:
 
     def _say(self, line: str) -> None:
         self.done.append(_said(line))
+
+
+def _is_here(path: Path) -> bool:
+    """Whether a part is to be looked at; of an object store, only what has a copy here.
+
+    The copy becomes the current version first: it may be older than the receipt beside it.
+    """
+    receipt = path.with_suffix(".json")
+    if not mirror.store_at(path):
+        return path.exists() or receipt.exists()
+    if path.exists():
+        mirror.bring(path)
+        mirror.bring(receipt)
+    return path.exists()
 
 
 def _said(line: str) -> str:

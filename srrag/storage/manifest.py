@@ -41,16 +41,23 @@ def check_part(path: Path) -> None:
     """Check a part against the receipt beside it, once per process and file.
 
     Raises DamagedError if the part is missing or its hash differs. Skips a part without receipt,
-    and one without a local copy, which the object store checks itself.
+    and one without a current local copy, which the object store checks itself.
     """
     receipt = path.with_suffix(".json")
+    store = mirror.store_at(path)
     try:
-        if not receipt.exists() or (key := _state(path)) in _checked:
+        if (key := _state(path)) in _checked:
             return
     except FileNotFoundError:
-        if mirror.store_at(path):
+        if store or not receipt.exists():
             return
         raise DamagedError(f"{mirror.shown(path)} is missing; {CURE}") from None
+    if store:
+        if not store.is_current(path):
+            return  # who reads it reads the store
+        mirror.bring(receipt)
+    if not receipt.exists():
+        return
     try:
         told = read_json(receipt)["sha256"]
     except (ValueError, KeyError, TypeError):

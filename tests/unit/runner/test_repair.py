@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Store
+from tests.bucket import s3_server
 from tests.crash import roots
 from tests.unit.engine.logs import entry
 from tests.unit.runner.forgetting import write_papers
@@ -364,6 +366,30 @@ def test_of_a_damaged_raw_part_the_documents_are_read_while_they_can_be(built: P
     repair.run()
     assert repair.lost == {part: ids}
     assert repair_of(built)._documents("none") == set()
+
+
+def test_a_copy_of_an_older_version_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with s3_server(monkeypatch, tmp_path / "cache") as bucket:
+        store = Store(f"s3://{bucket.name}/root")
+        build(store.root, DOCUMENTS)
+        plan = plan_of(DetectCommunities())
+        (part,) = store.read_pointer("default")["stages"]["raw"]["parts"]
+        place = ("triples", plan.fingerprint("triples"), part)
+        kept = tmp_path / "kept"
+        shutil.copytree(store.root, kept, copy_function=shutil.copy2)
+        table, rows_in = store.read_part(*place), store.read_receipt(*place).rows_in
+        again = store.write_part(*place, table.slice(1), rows_in=rows_in)
+        shutil.rmtree(store.root)
+        kept.rename(store.root)  # a machine that saw the first version alone
+        store.parts(*place[:2])
+        damaged = dict(Repair(store, plan, "default", tmp_path / "log")._damaged_parts())
+        assert damaged == {"raw": {}, "triples": {}}
+        assert store.read_receipt(*place) == again
+        store.part_path(*place).unlink()
+        damaged = dict(Repair(store, plan, "default", tmp_path / "log")._damaged_parts())
+        assert damaged == {"raw": {}, "triples": {}}, "its receipt alone is here"
 
 
 def test_the_log_of_answers_is_mended_where_there_is_one(root: Path) -> None:

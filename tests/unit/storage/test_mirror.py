@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from srrag.storage import mirror, object_store, writer_lock
+from srrag.storage import manifest, mirror, object_store, writer_lock
 from srrag.storage.atomic_write import commit_json
+from srrag.storage.manifest import read_live
 from srrag.storage.store import Store
 from tests.bucket import Bucket, s3_server
 
@@ -75,6 +76,27 @@ def test_what_was_written_again_elsewhere_is_brought_again(address: str) -> None
     assert (
         store.read_receipt("s", "f", "p").num_bytes == store.part_path("s", "f", "p").stat().st_size
     )
+
+
+def test_a_copy_of_an_older_version_is_no_damage(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(address)
+    store.create()
+    kept = store.root.with_name("kept")
+    for part in ("p", "q"):
+        store.write_part("s", "f", part, TABLE)
+    shutil.copytree(store.root, kept, copy_function=shutil.copy2)
+    for part in ("p", "q"):
+        store.write_part("s", "f", part, TABLE.slice(0, 7))
+    shutil.rmtree(store.root)
+    kept.rename(store.root)  # a machine that saw the first version alone
+    monkeypatch.setattr(manifest, "_checked", set())
+    mirror.fetch(store.receipt_path("s", "f", "p"))
+    mirror.fetch(store.part_path("s", "f", "q"))
+    for part in ("p", "q"):
+        (table,) = read_live([store.part_path("s", "f", part)], ["x"])
+        assert table.num_rows == 7
 
 
 def test_what_is_gone_from_the_store_goes_from_here(address: str, bucket: Bucket) -> None:
