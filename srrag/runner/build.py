@@ -19,7 +19,7 @@ from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.ingest import ingest, take_over
+from srrag.runner.ingest import ingest, standing_parts, take_over
 from srrag.runner.progress import built, say
 from srrag.runner.relation_builds import RelationBuilds, entries_of, manifest_of
 from srrag.runner.repair import Repair, manifest_problem, mend_marker
@@ -122,9 +122,7 @@ class BuildJob:
 
     def _ingest(self, records: Iterable[RawRecord]) -> list[str]:
         source = self.plan.source
-        known: list[str] = []
-        if self.store.pointer_path(self.name).exists():
-            known = self.store.read_pointer(self.name)["stages"].get(source, {}).get("parts", [])
+        known = standing_parts(self.store, self.plan, self.name)
         parts = ingest(self.store, self.plan.fingerprint(source), records, known)
         if not parts:
             raise ValueError("the corpus holds no document")

@@ -29,7 +29,7 @@ from srrag.llm.read_answer import read
 from srrag.runner.build import lost_rows
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
-from srrag.runner.ingest import known_rows, segments
+from srrag.runner.ingest import known_rows, segments, standing_parts
 from srrag.runner.part import guarded, live
 from srrag.runner.progress import say
 from srrag.storage.store import Store
@@ -252,9 +252,7 @@ class EstimateJob:
     def _raw(self, records: Iterable[RawRecord]) -> Iterator[tuple[str, pa.Table]]:
         """Yield the segments that a build would make of the records, and the existing ones."""
         source, fingerprint = self.plan.source, self.plan.fingerprint(self.plan.source)
-        parts: list[str] = []
-        if self.store.pointer_path(self.name).exists():
-            parts = self.store.read_pointer(self.name)["stages"].get(source, {}).get("parts", [])
+        parts = standing_parts(self.store, self.plan, self.name)
         known = known_rows(self.store, fingerprint, parts)
         seen: dict[str, set[str]] = defaultdict(set)
         for table in segments(records, known, seen):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,8 +33,8 @@ def ingest(
 ) -> list[str]:
     """Write the segments of a scan; returns the names of all segments of the corpus.
 
-    `known_parts` are the segments of the previous build. Memory holds one segment and 16 bytes for
-    each known row.
+    `known_parts` are the segments of the previous build. Memory holds one segment, and some 120
+    bytes for each known row, 270 for one that the scan has found again.
     """
     known = known_rows(store, fingerprint, known_parts)
     seen: dict[str, set[str]] = defaultdict(set)
@@ -43,6 +44,25 @@ def ingest(
     kept, survivors = _kept_and_survivors(store, fingerprint, known_parts, seen)
     written.extend(write_segment(store, fingerprint, segment) for segment in survivors)
     return sorted({*kept, *written})
+
+
+def standing_parts(store: Store, plan: Plan, name: str) -> list[str]:
+    """Return the segments that a scan for a build keeps: those that its pointer names.
+
+    Without a pointer, those of the newest other build of this source. Without any, all that stand,
+    as a first build that was killed leaves them; damaged ones are left out.
+    """
+    fingerprint = plan.fingerprint(plan.source)
+    if store.pointer_path(name).exists():
+        own: list[str] = store.read_pointer(name)["stages"].get(plan.source, {}).get("parts", [])
+        return own
+    for build in sorted(store.builds(), key=lambda b: -store.pointer_path(b).stat().st_mtime):
+        with suppress(ValueError):  # a damaged pointer, which its own build mends
+            entry = store.read_pointer(build)["stages"].get(plan.source, {})
+            if entry.get("fingerprint") == fingerprint:
+                return list(entry.get("parts", []))
+    parts = sorted(store.parts(plan.source, fingerprint))
+    return [part for part in parts if _intact(store, plan.source, fingerprint, part)]
 
 
 def known_rows(store: Store, fingerprint: str, parts: Sequence[str]) -> dict[str, str]:
@@ -158,13 +178,14 @@ def units_of(
 def take_over(store: Store, plan: Plan, former: Sequence[str], parts: Sequence[str]) -> None:
     """Fill new segments that hold the remaining documents of a former one with its rows."""
     source = plan.fingerprint(plan.source)
-    owners = known_rows(store, source, sorted({*former} - {*parts}))
-    for part in sorted({*parts} - {*former}) if owners else ():
+    kept = {*parts} & {*former}
+    owners = known_rows(store, source, [part for part in former if part not in kept])
+    for part in sorted({*parts} - kept) if owners else ():
         table = store.read_part(plan.source, source, part, ["raw_id"])
         rows = set(table["raw_id"].to_pylist())
         found = {owners.get(row) for row in rows}
         if len(found) == 1 and (old := found.pop()) is not None:
-            gone = {row for row, owner in owners.items() if owner == old} - rows
+            gone = {*_raw_ids(store, source, old)} - rows
             derive_part(store, plan, old, gone)
 
 

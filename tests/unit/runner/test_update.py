@@ -14,14 +14,16 @@ import pytest
 from srrag.core.schema import TRIPLES
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Build, Function, Place, Step
-from srrag.corpus.record import RawRecord
+from srrag.corpus.record import RawRecord, raw_table
 from srrag.graph.communities import DetectCommunities, read_communities
 from srrag.graph.entities import MergeEntities, read_rows
 from srrag.graph.name_vectors import EncodeNames
+from srrag.runner import ingest
 from srrag.runner import relation_builds as module
 from srrag.runner.build import BuildJob
 from srrag.runner.relation_builds import RelationBuilds, manifest_of, version_of
 from srrag.runner.runner import LocalRunner
+from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
 from srrag.storage.store import Store
 from tests.unit.index.tables import row
@@ -149,6 +151,50 @@ def test_what_went_on_from_another_version_is_made_anew_while_forgetting(tmp_pat
     (root / "forgetting.json").write_text("{}", "utf-8")
     assert build(root, DOCUMENTS[:2], GOES_ON)["reused"]["communities"] == 0
     assert manifest(root, "communities")["former"] is None
+
+
+def parts_of(root: Path, name: str = "default") -> set[str]:
+    return set(Store(root).read_pointer(name)["stages"]["raw"]["parts"])
+
+
+def test_a_first_build_that_was_killed_goes_on_with_its_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "SEGMENT_ROWS", 2)
+    records = [RawRecord(f"{n}", f"{n}", "text", f'["drug {n}"]'.encode()) for n in range(6)]
+    first = RawRecord("new", "new", "text", b'["zinc"]')
+    job = BuildJob(Store(tmp_path), plan_of(DetectCommunities()), LocalRunner())
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Store, "write_pointer", killed)
+        job.run(records, Place())
+    before = Store(tmp_path).parts("raw", "source")
+    assert job.run([first, *records], Place())["reused"]["triples"] == len(before) == 3
+    assert len(parts_of(tmp_path) - before) == 1 and before < parts_of(tmp_path)
+    other = dataclasses.replace(job, name="other")
+    assert other.run([*records[3:], first, *records[:3]], Place())["reused"]["triples"] == 4
+    assert parts_of(tmp_path, "other") == parts_of(tmp_path)
+
+
+def test_standing_segments_that_overlap_or_are_damaged_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [RawRecord(f"{n}", f"{n}", "text", f'["drug {n}"]'.encode()) for n in range(5)]
+    store = Store(tmp_path)
+    store.create()
+    for few in (records[:3], records[2:], records[:2]):
+        ingest.ingest(store, "source", few, [])
+    gone = ingest.write_segment(store, "source", raw_table(records[4:]))
+    path = store.part_path("raw", "source", gone)
+    path.write_bytes(path.read_bytes()[:-1])
+    plan = plan_of(DetectCommunities())
+    BuildJob(store, plan, LocalRunner()).run(records[:4], Place())
+    rows = [store.read_part("raw", "source", part)["source_id"] for part in parts_of(tmp_path)]
+    assert sorted(each for row in rows for each in row.to_pylist()) == ["0", "1", "2", "3"]
+    assert verify(store, "default")["problems"] == []
 
 
 def test_without_update_it_is_made_from_nothing(tmp_path: Path) -> None:
