@@ -41,6 +41,8 @@ from srrag.storage.manifest import CURE, DamagedError, check_part, manifest_file
 
 LAYOUT = 1
 _RECEIPT = re.compile(r"part-(.*)\.json")
+_MARKER_LEFT = re.compile(r"\.srrag\.json\.[0-9a-f]{32}")
+"""What a kill leaves of the first file of a root."""
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -83,7 +85,7 @@ class Store:
             raise ValueError(f"root={self} is a file, not a folder")
         self._refresh()
         if not self._marker.exists():
-            if mirror.listing(self.root):
+            if not all(map(_MARKER_LEFT.fullmatch, mirror.listing(self.root))):
                 raise ValueError(f"root={self} holds files that are not ours (no srrag.json)")
             self.write_marker()
         self.check()

@@ -231,6 +231,18 @@ class Away:
         self.dropped |= {f"{folder.name}/{name}" for name in names if not (folder / name).exists()}
 
 
+def test_a_first_run_that_was_killed_leaves_a_root_that_can_be_made(tmp_path: Path) -> None:
+    left = tmp_path / f".srrag.json.{'0' * 32}"
+    left.touch()
+    Store(tmp_path).create()
+    Store(tmp_path).check()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".srrag.json.bak").touch()
+    with pytest.raises(ValueError, match="not ours"):
+        Store(other).create()
+
+
 def test_receipts_are_brought_and_parts_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
