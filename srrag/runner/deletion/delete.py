@@ -7,7 +7,7 @@ same command continues; until then `verify` reports that the deletion is unfinis
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,18 +154,27 @@ class ForgetJob:
     def _find(
         self, documents: set[str], sources: set[str]
     ) -> tuple[dict[str, dict[str, list[str]]], set[str]]:
-        """Find documents by their raw ids, and the parts that hold them, in every corpus."""
+        """Find documents by their raw ids, and the parts that hold them, in every corpus.
+
+        The refusals of their duplicates go with them, in whatever part they are.
+        """
         found: dict[str, dict[str, list[str]]] = {}
         parts: set[str] = set()
+        named: set[str] = set()
+        for part, table in self._raw():
+            rows = table.filter(_wanted(table, documents, sources))
+            named.update(rows["source_id"].to_pylist())
+            _take(found, parts, part, rows)
+        for part, table in self._raw() if named else ():
+            _take(found, parts, part, table.filter(_refused(table, named)))
+        return found, parts
+
+    def _raw(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield each raw part of every corpus, with what tells its documents."""
+        columns = ["raw_id", "source", "source_id", "reject"]
         for folder in sorted((self.store.root / "stages" / "raw").glob("*")):
             for part in sorted(self.store.parts("raw", folder.name)):
-                columns = ["raw_id", "source", "source_id", "reject"]
-                table = self.store.read_part("raw", folder.name, part, columns, checked=False)
-                for row in table.filter(_wanted(table, documents, sources)).to_pylist():
-                    names = sorted({row["source"], row["source_id"]})
-                    found[row["raw_id"]] = {"sources": names, "units": [], "keys": []}
-                    parts.add(part)
-        return found, parts
+                yield part, self.store.read_part("raw", folder.name, part, columns, checked=False)
 
     def _parts(self, name: str) -> list[str]:
         stages = self.store.read_pointer(name)["stages"]
@@ -333,15 +342,28 @@ class ForgetJob:
 
 
 def _wanted(table: pa.Table, documents: Collection[str], sources: Collection[str]) -> pa.Array:
-    """Mask the rows of documents, by id or source, and the refusals of their duplicates."""
+    """Mask the rows of documents, by id or source."""
+    wanted = pc.or_(_among(table["source_id"], sources), _among(table["source"], sources))
+    return pc.or_(wanted, _among(table["raw_id"], documents))
 
-    def among(column: str, values: Collection[str]) -> pa.ChunkedArray:
-        return pc.is_in(table[column], pa.array(sorted(values), pa.string()))
 
-    wanted = pc.or_(among("source_id", sources), among("source", sources))
-    wanted = pc.or_(wanted, among("raw_id", documents))
-    same = among("source_id", set(table.filter(wanted)["source_id"].to_pylist()))
-    return pc.or_(wanted, pc.and_(same, pc.is_valid(table["reject"])))
+def _refused(table: pa.Table, names: Collection[str]) -> pa.Array:
+    """Mask the refused rows that have one of these source ids."""
+    return pc.and_(_among(table["source_id"], names), pc.is_valid(table["reject"]))
+
+
+def _among(column: pa.ChunkedArray, values: Collection[str]) -> pa.ChunkedArray:
+    return pc.is_in(column, pa.array(sorted(values), pa.string()))
+
+
+def _take(
+    found: dict[str, dict[str, list[str]]], parts: set[str], part: str, rows: pa.Table
+) -> None:
+    """Note rows of a raw part by their ids, and the part if there is any."""
+    for row in rows.to_pylist():
+        names = sorted({row["source"], row["source_id"]})
+        found[row["raw_id"]] = {"sources": names, "units": [], "keys": []}
+        parts.add(part)
 
 
 def _asks_of(path: Path, names: Collection[str]) -> bool:

@@ -17,7 +17,7 @@ from srrag.core import kinds
 from srrag.core.schema import relation
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Build, Function, Place, Step
-from srrag.corpus.record import RawRecord
+from srrag.corpus.record import RawRecord, raw_table
 from srrag.engine.log.entry import journal_file
 from srrag.engine.log.journal import seal
 from srrag.graph.communities import DetectCommunities
@@ -26,6 +26,7 @@ from srrag.runner.deletion import delete as module
 from srrag.runner.deletion.delete import ForgetJob, Note
 from srrag.runner.deletion.find_ids import logged_keys
 from srrag.runner.deletion.tombstones import Tombstones
+from srrag.runner.ingest import write_segment
 from srrag.runner.runner import LocalRunner
 from srrag.runner.verify import verify
 from srrag.storage.atomic_write import commit_json, read_json
@@ -164,6 +165,15 @@ def test_rows_that_name_no_document_go_with_the_rows_they_were_made_of(tmp_path:
     assert verify(Store(tmp_path), "default")["problems"] == []
     word = Store(tmp_path).artifacts("default")["word"] / "word"
     assert sorted(word.read_text("utf-8")) == ["b", "c", "f"]
+
+
+def test_the_refusal_of_a_copy_in_another_part_goes_too(root: Path) -> None:
+    store = Store(root)
+    first = store.read_pointer("default")["stages"]["raw"]
+    refused = RawRecord("copy.md", GONE, "text", b"", "duplicate_id")
+    part = write_segment(store, first["fingerprint"], raw_table([refused]))
+    forget(root, ids(root)[GONE])
+    assert not store.has_part("raw", first["fingerprint"], part) and not holding(root, GONE)
 
 
 def test_who_was_forgotten_may_be_named_again_and_nobody_else(root: Path) -> None:
