@@ -165,8 +165,9 @@ class ForgetJob:
             rows = table.filter(_wanted(table, documents, sources))
             named.update(rows["source_id"].to_pylist())
             _take(found, parts, part, rows)
-        for part, table in self._raw() if named else ():
-            _take(found, parts, part, table.filter(_refused(table, named)))
+        if named:
+            for part, table in self._raw():
+                _take(found, parts, part, table.filter(_refused(table, named)))
         return found, parts
 
     def _raw(self) -> Iterator[tuple[str, pa.Table]]:

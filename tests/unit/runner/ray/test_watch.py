@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
+import ray
 
 from srrag.runner.part import Attempt, note_name
-from srrag.runner.ray import watch as module
 from srrag.runner.ray.watch import StalledError, Watch
 from srrag.storage.store import Store
 from tests.toys import Double, plan
@@ -19,8 +20,8 @@ FINGERPRINT = CHAIN.fingerprint("s1")
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that a watch sees, and a cluster with a free processor."""
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(module.ray, "available_resources", lambda: {"CPU": 1.0})
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 1.0})
     return now
 
 
