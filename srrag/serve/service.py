@@ -93,7 +93,7 @@ class PipelineService:
         self._exchange = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
         self._stopped_at = 0.0
-        self._renewing: asyncio.Task[str] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         limits = settings.limits
         self.rate = Rate(limits.per_minute, limits.burst)
         self.stale = ""
