@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from srrag.algo.maxsim import take_ragged
 from srrag.core.step import Place, PreviousVersion
@@ -34,7 +35,7 @@ from srrag.index.titles import TITLE_WEIGHT, with_titles
 from srrag.storage.atomic_write import link_or_copy, write_parquet
 from srrag.storage.manifest import read_live
 from srrag.storage.mapped_table import IndexShard, Lookup, read_shards, write_lookup, write_shards
-from srrag.storage.mirror import fetch
+from srrag.storage.mirror import fetch, opened
 
 _FILES = (
     "places.npy", "scales.f2", "vectors.f4", "offsets.npy", "dimensions.npy", "units.keys.npy",
@@ -74,10 +75,11 @@ class BuildTokenIndex(ShardedBuild):
     and a part that does not store them plain is written again. Sentence vectors stay float32, a few
     percent of the whole. `titles` names the stage of the titles' vectors, "" for none, which are
     added to the sentence vectors as in the dense index; `windows` links windows to titles. An
-    update links the shards whose parts stand.
+    update links the shards whose parts stand. A window whose row of vectors was rejected is found
+    all the same, by its words: it has no token and a sentence vector of zeros.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     vectors: str = "vectors"
     windows: str = ""
@@ -138,6 +140,7 @@ def _write_shard(draft: _Draft) -> IndexShard:
     ids: list[str] = []
     counts: list[int] = []
     places: list[tuple[int, int]] = []
+    refused: list[str] = []
     dimension = width = cut = 0
     out, named = draft.out, draft.shard.file
     with (
@@ -148,6 +151,7 @@ def _write_shard(draft: _Draft) -> IndexShard:
         for number, part in enumerate(draft.parts):
             (read,) = read_live([part.vectors], columns)
             _check(read, part.vectors)
+            refused += _refused(part.vectors)
             places += [(number, place) for place in _linked(part.vectors, read, out)]
             table = _titled(read, part, draft.title_weight)
             ids.extend(table["unit_id"].to_pylist())
@@ -162,13 +166,25 @@ def _write_shard(draft: _Draft) -> IndexShard:
                     dimension = len(block.as_buffer()) // counts[-1]
                 scales.write(scale.as_buffer())
                 vectors.write(vector.as_buffer())
+        vectors.write(bytes(4 * width * len(refused)))
+    made = {"windows": len(ids), "tokens": sum(counts), "cut": cut}
+    ids += refused
+    counts += [0] * len(refused)
+    places += [(0, 0)] * len(refused)  # never read
     np.save(out / named("places.npy"), np.array(places, np.int64).reshape(-1, 2))
     np.save(out / named("offsets.npy"), np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
     dimension = dimension or width
     np.save(out / named("dimensions.npy"), np.array([dimension, width]))
     write_lookup(ids, out, named("units"))
-    made = {"windows": len(ids), "tokens": sum(counts), "cut": cut, "dimension": dimension}
-    return replace(draft.shard, made=made)
+    return replace(draft.shard, made={**made, "dimension": dimension})
+
+
+def _refused(part: Path) -> list[str]:
+    """The windows of a part whose rows were rejected, so that they have no vectors."""
+    with opened(part) as file:
+        rows = pq.read_table(file, columns=["unit_id", "reject"])
+    found: list[str] = rows["unit_id"].filter(pc.is_valid(rows["reject"])).to_pylist()
+    return found
 
 
 def _linked(part: Path, rows: pa.Table, out: Path) -> list[int]:
@@ -321,11 +337,12 @@ class TokenIndex:
         return FoundTokens(scales, offsets, self.dimension, blocks)
 
     def take_vectors(self, unit_ids: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Return sentence vectors (units, width) of unit length."""
+        """Return sentence vectors (units, width) of unit length, or of zeros for rejected rows."""
         rows = self._rows.find(unit_ids)
-        vectors = np.empty((len(rows), self._width), np.float32)
+        vectors = np.zeros((len(rows), self._width), np.float32)
         for shard, places, own in self._held(rows):
-            vectors[places] = shard.vectors[own]
+            if shard.width:  # else none of its windows has vectors
+                vectors[places] = shard.vectors[own]
         return vectors
 
     def _held(

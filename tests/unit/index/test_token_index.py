@@ -77,6 +77,26 @@ def test_no_window_at_all(tmp_path: Path) -> None:
     assert offsets.tolist() == [0]
 
 
+@pytest.mark.parametrize("shard_rows", [1, 100])
+def test_a_window_without_vectors_has_no_token_and_zeros(tmp_path: Path, shard_rows: int) -> None:
+    """Its row was rejected: searches by words find it all the same."""
+    ids = [uid(n) for n in range(4)]
+    tokens = [np.full((2, 3), n + 1) for n in range(4)]
+    paths = [
+        vectors(ids[:1], np.ones((1, 2)), tmp_path / "a.parquet", tokens[:1], refused=ids[:1]),
+        vectors(ids[1:], np.ones((3, 2)), tmp_path / "b.parquet", tokens[1:], refused=ids[3:]),
+    ]
+    (tmp_path / "i").mkdir()
+    build = BuildTokenIndex(shard_rows=shard_rows)
+    figures = build.build({"vectors": paths}, tmp_path / "i", Place())
+    assert figures == {"windows": 2, "tokens": 4, "dimension": 3, "cut": 0}
+    index = TokenIndex(tmp_path / "i")
+    values, _, offsets = index.take(ids)
+    assert offsets.tolist() == [0, 0, 2, 4, 4]
+    assert values.tolist() == [[2] * 3] * 2 + [[3] * 3] * 2
+    assert index.take_vectors(ids).tolist() == [[0, 0], [1, 1], [1, 1], [0, 0]]
+
+
 def test_an_unknown_window_is_named(tmp_path: Path) -> None:
     path = vectors([uid(1)], np.ones((1, 1)), tmp_path / "p.parquet")
     index, _ = built(tmp_path / "i", [path])

@@ -138,6 +138,20 @@ def test_without_a_blend_the_score_is_that_of_eq_15(at: Place) -> None:
     assert [score for _, score in row] == pytest.approx([2, 1, 1, 0], abs=1e-3)
 
 
+def test_a_window_without_vectors_ranks_by_the_other_channels(tmp_path: Path) -> None:
+    """Its row of vectors was rejected, so words alone find it; the others keep their scores."""
+    tokens = [np.array([X]), np.array([Y])]
+    path = vectors(
+        [uid(1), uid(2)], np.ones((2, 2)), tmp_path / "p.parquet", tokens, refused=[uid(2)]
+    )
+    BuildTokenIndex().build({"vectors": [path]}, tmp_path, Place())
+    batch = asked(([X], [(2, 0.9), (1, 0.8)], [(2, 9.0), (1, 1.0)], []))
+    (row,) = reranked(
+        RerankMaxSim(blend=("hits_sparse",)), batch, Place(artifacts={"tokens": tmp_path})
+    )
+    assert [(number, round(score, 3)) for number, score in row] == [(1, 0.5), (2, 0.5)]
+
+
 def test_eq_15_as_a_loop_says_it(tmp_path: Path) -> None:
     """Σ over the question's tokens of the largest cosine with a token of the window."""
     random = np.random.default_rng(3)
