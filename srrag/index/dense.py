@@ -57,7 +57,7 @@ class BuildDenseIndex(Build):
     document's title is added to a window's vector, which then has unit length again.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     remembers: ClassVar[bool] = True
     """An update reuses the lists and codes of the previous version."""
 
@@ -241,7 +241,9 @@ class BuildDenseIndex(Build):
         known: dict[str, dict[str, int]] = {}
         for name, shard in made.items():
             sizes = zip(shard.parts, shard.part_rows, strict=True)
-            known.setdefault(grade_of(name), {}).update(sizes)
+            # A part that was graded anew may have lost a grade, which is then not counted.
+            own = {part: rows for part, rows in sizes if part in kept}
+            known.setdefault(grade_of(name), {}).update(own)
         came = _rows([part for part in parts if part.vectors.name not in kept], at.spread)
         for rows in came:
             own = {part.vectors.name: part.rows for part in rows.parts}

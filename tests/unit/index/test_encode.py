@@ -74,6 +74,30 @@ def test_another_build_of_the_root_encodes_only_what_is_new(tmp_path: Path) -> N
     assert num_encoded() - before == 1
 
 
+@pytest.mark.parametrize("damage", ["bit", "cut", "gone"])
+def test_what_a_damaged_part_holds_is_encoded_again(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No window is at fault for a file of another build."""
+    texts = "knee", "hip"
+    first = STEP.open(Place(root=tmp_path))(batch(*texts))
+    stand(tmp_path, "one", first)
+    path = tmp_path / "stages" / "vectors" / "one" / "part-p.parquet"
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:50])
+    run = STEP.open(Place(root=tmp_path))
+    if damage == "bit":
+        path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    elif damage == "gone":
+        path.unlink()
+    before = num_encoded()
+    again = conform(pa.concat_tables([run(batch(*texts)), run(batch(*texts))]), VECTORS)
+    assert num_encoded() - before == (2 * len(texts))
+    assert again["vector"].to_pylist() == first["vector"].to_pylist() * 2
+    assert "part-p.parquet" in caplog.text
+
+
 def test_vectors_of_another_encoder_are_not_taken(tmp_path: Path) -> None:
     stand(tmp_path, "one", STEP.open(Place(root=tmp_path))(batch("knee")))
     other = EncodeWindows(encoder=Encoder(max_tokens=16))

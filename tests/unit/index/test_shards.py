@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from srrag.index.shard_plan import regroup
 from srrag.index.sparse import BuildSparseIndex, SparseIndex
 from srrag.index.tokens import BuildTokenIndex, TokenIndex
 from srrag.index.units import BuildUnits
+from srrag.storage.atomic_write import write_parquet
 from srrag.storage.mapped_table import IndexShard, read_shards
 from tests.unit.index.tables import documents, hashed, row, vectors, write
 
@@ -195,6 +198,45 @@ def test_an_update_of_the_dense_index_links_the_shards_that_stand(
     told = json.loads((new / "index.json").read_text())["shards"]
     assert not any("part-2.parquet" in shard["parts"] for shard in told.values())
     assert sum(shard["rows"] for shard in told.values()) == 5 * PART_ROWS
+
+
+def regraded(
+    parts: dict[str, list[Path]], folder: Path, changed: Sequence[int]
+) -> dict[str, list[Path]]:
+    """The same windows, with no grade E any more in some parts."""
+    folder.mkdir()
+    paths = list(parts["windows"])
+    for number in changed:
+        table = pq.read_table(paths[number])
+        grades = pc.replace_substring(table["grade"], "E", "C")
+        table = table.set_column(table.column_names.index("grade"), "grade", grades)
+        paths[number] = folder / paths[number].name
+        write_parquet(table, paths[number])
+    return {**parts, "windows": paths}
+
+
+@pytest.mark.parametrize("flat_rows", [10, 1000])
+@pytest.mark.parametrize(("numbers", "changed"), [((0,), (0,)), ((0, 1, 2), (1,))])
+def test_a_grade_that_leaves_a_part_leaves_its_shard(
+    numbers: Sequence[int],
+    changed: Sequence[int],
+    flat_rows: int,
+    parts: dict[str, list[Path]],
+    tmp_path: Path,
+) -> None:
+    """Documents graded anew change the windows of a part and not its name."""
+    build = BuildDenseIndex(shard_rows=15, flat_rows=flat_rows, probes=1000)
+    first = some(parts, numbers)
+    old = built(build, first, tmp_path / "old")
+    now = regraded(first, tmp_path / "regraded", changed)
+    kept = frozenset([*now["vectors"], *({*now["windows"]} & {*first["windows"]})])
+    new = built(build, now, tmp_path / "new", PreviousVersion(old, kept))
+    once = built(build, now, tmp_path / "once")
+    assert nearest(new) == nearest(once)
+    assert nearest(new, ("C", "E")) == nearest(once, ("C", "E"))
+    told = json.loads((new / "index.json").read_text())["shards"]
+    assert all(shard["rows"] for shard in told.values())
+    assert sum(shard["rows"] for shard in told.values()) == len(numbers) * PART_ROWS
 
 
 def test_lists_are_kept_until_a_part_is_lost_or_the_grade_doubles(
