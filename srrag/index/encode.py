@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,19 +15,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from srrag.core.errors import first_line
 from srrag.core.schema import VECTORS
 from srrag.core.spec import spec
 from srrag.core.step import Function, Place, Step
 from srrag.model.encoder import Encoder
 from srrag.storage import mirror
 from srrag.storage.atomic_write import read_json
-from srrag.storage.manifest import check_part
+from srrag.storage.manifest import DamagedError, check_part
 
 if TYPE_CHECKING:
     from srrag.model.embed import LoadedEncoder, TokenVectors
 
 Keys = npt.NDArray[np.uint64]
 _READERS = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,27 +128,47 @@ class VectorCache:
         self.row = np.concatenate([np.arange(size) for size in sizes])[order] if sizes else order
 
     def find(self, keys: Keys) -> dict[int, tuple[bytes, bytes, bytes, bool]]:
-        """Return the stored rows of the known keys."""
+        """Return the stored rows of the known keys; what a damaged part holds is not known."""
         if not len(self.keys):
             return {}
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         hits = np.flatnonzero(self.keys[place] == keys)
         found: dict[int, tuple[bytes, bytes, bytes, bool]] = {}
+        unread: list[int] = []
         for part in np.unique(self.part[place[hits]]):
             here = hits[self.part[place[hits]] == part]
-            path = mirror.fetch(self.paths[int(part)])
-            check_part(path)
+            path = self.paths[int(part)]
+            try:
+                check_part(mirror.fetch(path))
+            except (DamagedError, OSError) as error:
+                _log.warning("%s; its texts are encoded again", error)
+                unread.append(int(part))
+                continue
             table = pq.read_table(path, columns=self.columns, memory_map=True)
             rows = table.take(pa.array(self.row[place[here]]))
             values = zip(*(rows[name].to_pylist() for name in self.columns), strict=True)
             found.update(zip(keys[here].tolist(), values, strict=True))
+        self._leave_out(unread)
         return found
+
+    def _leave_out(self, parts: Sequence[int]) -> None:
+        """Know nothing more of these parts, so that each is read and told of once."""
+        if parts:
+            left = ~np.isin(self.part, parts)
+            self.keys, self.part, self.row = self.keys[left], self.part[left], self.row[left]
 
 
 def _text_keys(path: Path) -> Keys:
-    """Read the texts' keys; of a part on an object store only this small column is read."""
-    with mirror.opened(path) as file:
-        table = pq.read_table(file, columns=["text_key"])
+    """Read the texts' keys; of a part on an object store only this small column is read.
+
+    A part that cannot be read has none.
+    """
+    try:
+        with mirror.opened(path) as file:
+            table = pq.read_table(file, columns=["text_key"])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        _log.warning("%s: %s; its texts are encoded again", mirror.shown(path), first_line(error))
+        return np.zeros(0, np.uint64)
     return np.asarray(table["text_key"].combine_chunks())
 
 

@@ -28,6 +28,7 @@ from srrag.core.schema import conform, empty_column
 from srrag.core.stage import Stage
 from srrag.core.step import Function, OpenedLLMStep
 from srrag.llm.completion import AnswersAwaited, Usage, one_line, tallied
+from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store
 
 BATCHES_IN_FLIGHT = 2
@@ -138,7 +139,7 @@ def run_part(
             tick(row, alive.num_rows)
         if attempt.careful:
             attempt.touch(None)  # no row is to blame for what follows, such as a full disk
-    except (KeyboardInterrupt, SystemExit, Halt):
+    except (KeyboardInterrupt, SystemExit, Halt, DamagedError):
         attempt.release()
         raise
     result = pa.concat_tables([*outputs, stage.step.writes.empty_table()])
@@ -231,7 +232,10 @@ def guarded(
     piece: tuple[int, pa.Table],
     attempt: Attempt | None = None,
 ) -> tuple[pa.Table, list[str]]:
-    """Apply a step to rows; rows that raise become reject rows in their place."""
+    """Apply a step to rows; rows that raise become reject rows in their place.
+
+    Raises a Halt, or a DamagedError of a file that the step reads, as it comes.
+    """
     first, rows = piece
     schema = stage.step.writes
 
@@ -248,6 +252,8 @@ def guarded(
         return reject_row(only, schema, stage.name, reason, detail), [reason]
 
     def fault(row: int, error: Exception) -> tuple[pa.Table, list[str]]:
+        if isinstance(error, DamagedError):  # a file is at fault, no row
+            raise error
         _log.warning("stage %s: a row is rejected", stage.name, exc_info=error)
         return rejected(row, type(error).__name__, one_line(error))
 

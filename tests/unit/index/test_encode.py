@@ -93,9 +93,9 @@ def test_what_a_damaged_part_holds_is_encoded_again(
         path.unlink()
     before = num_encoded()
     again = conform(pa.concat_tables([run(batch(*texts)), run(batch(*texts))]), VECTORS)
-    assert num_encoded() - before == (2 * len(texts))
+    assert num_encoded() - before == 2 * len(texts)
     assert again["vector"].to_pylist() == first["vector"].to_pylist() * 2
-    assert "part-p.parquet" in caplog.text
+    assert caplog.text.count("part-p.parquet") == 1
 
 
 def test_vectors_of_another_encoder_are_not_taken(tmp_path: Path) -> None:

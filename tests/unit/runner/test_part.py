@@ -24,6 +24,7 @@ from srrag.llm.completion import Completion, Prompt, Usage, tally
 from srrag.runner.part import Attempt, guarded, live, reject_row, run_part
 from srrag.runner.progress import Progress, _live, built, say, shown
 from srrag.runner.runner import LocalRunner
+from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store, count_reasons
 from tests.engines import AskNumbers, Word
 from tests.toys import NUMBERS, Double, number_parts, plan, values
@@ -169,7 +170,7 @@ def test_each_batch_that_is_done_shows_in_the_time_of_the_note(tmp_path: Path) -
     assert len(times) == 3 and min(times) > 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Halt])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Halt, DamagedError])
 def test_who_is_stopped_leaves_no_part_and_no_strike(
     tmp_path: Path, error: type[BaseException]
 ) -> None:
