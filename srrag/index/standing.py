@@ -173,7 +173,7 @@ SAYINGS = pa.schema(
 
 _DOCUMENTS = ("doc_id", "source_id", "pmid", "title", "metadata")
 _TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)"
-_TELLING_METADATA = r"(?i)retract|concern|preprint|erratum"
+_TELLING_METADATA = r'(?i)retract|concern|preprint|erratum|"article_type": "correction"'
 _ARTICLE_TYPES = {
     "retraction": "retraction_notice",
     "partial-retraction": "retraction_notice",
@@ -202,7 +202,7 @@ class BuildStanding(Build):
     none. A changed list repeats this build alone.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     statuses: str = ""
     notices: str = "notices"
@@ -312,10 +312,12 @@ def _of_documents(
 def _of_metadata(text: str) -> list[str]:
     metadata = json.loads(text or "{}")
     kind = metadata.get("article_type")
-    if isinstance(kind, str) and kind in _ARTICLE_TYPES:
-        return [_ARTICLE_TYPES[kind]]  # JATS calls the notice itself "retraction"
+    own = _ARTICLE_TYPES.get(kind, "") if isinstance(kind, str) else ""
+    if own and own != "preprint":
+        return [own]  # JATS calls the notice itself "retraction"
     types = metadata.get("publication_types", [])
-    return of_types(types if isinstance(types, list) else re.split(r"[;|]", str(types)))
+    said = of_types(types if isinstance(types, list) else re.split(r"[;|]", str(types)))
+    return [own, *said] if own else said
 
 
 def _ids(abouts: Mapping[str, object], kind: str) -> list[str]:

@@ -87,6 +87,25 @@ def test_the_gravest_statement_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
 
 
+def test_what_a_record_of_json_says_of_its_type_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such records have no notice of JATS or PubMed beside the two fields."""
+    told = {
+        "a": '{"article_type": "preprint", "publication_types": ["Retracted Publication"]}',
+        "b": '{"article_type": "preprint"}',
+        "c": '{"article_type": "correction"}',
+        "d": '{"article_type": "retraction", "publication_types": ["Retracted Publication"]}',
+    }
+    found = built(tmp_path, monkeypatch, docs={n: {"metadata": each} for n, each in told.items()})
+    assert {n: standing for n, (standing, _) in found.items() if n in told} == {
+        "a": "retracted",
+        "b": "preprint",
+        "c": "correction_notice",
+        "d": "retraction_notice",
+    }
+
+
 def test_a_list_names_papers_by_any_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = [
         Notice("doi:10.1000/d", "superseded", "doi:10.1000/e", "list"),
