@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from srrag.core.spec import content_id
+from srrag.core.standing import COPY, HIDDEN
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.facts import normalise
 from srrag.graph.tree_graph import Layout, TreeGraph
@@ -66,6 +68,9 @@ class BuildKnowledgeTree(IncrementalBuild):
     """The stage of FINDINGS, whose results a model reads beside the facts; "" for none."""
     communities: str = "communities"
     units: str = "units"
+    standing: str = ""
+    """The stage of the documents' standing, whose copies and retracted papers tell nothing; "" for
+    none."""
     min_members: int = 3
     engine: Engine = field(default_factory=Rules)
     again: int = 1
@@ -94,7 +99,8 @@ class BuildKnowledgeTree(IncrementalBuild):
         (folder,), (groups,), (units,) = (
             inputs[name] for name in (self.entities, self.communities, self.units)
         )
-        graph = TreeGraph.read(folder, groups, units)
+        silent = read_silent(inputs[self.standing] if self.standing else ())
+        graph = TreeGraph.read(folder, groups, units, silent)
         layout = Layout(graph, MAX_KEYWORDS)
         # The rules' summary quotes facts, a model tells what which study found.
         facts: Callable[[int], list[str]] = graph.facts
@@ -169,6 +175,16 @@ def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
                 key = row["doc_id"], normalise(name), normalise(row["outcome"])
                 found[key][f"{row['direction']} {text}".strip()] = None
     return {key: " / ".join([*texts][:MAX_RESULTS]) for key, texts in found.items()}
+
+
+def read_silent(folders: Sequence[Path]) -> list[str]:
+    """The documents that no answer cites: copies, retracted and deleted ones."""
+    silent: list[str] = []
+    for folder in folders:
+        told = pq.read_table(folder / "standing.parquet", columns=["doc_id", "standing"])
+        hidden = pc.is_in(told["standing"], value_set=pa.array([COPY, *HIDDEN]))
+        silent += told["doc_id"].filter(hidden).to_pylist()
+    return silent
 
 
 def read_topics(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -4,7 +4,7 @@ parent of every node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,8 +66,11 @@ class TreeGraph:
     documents: pa.Table
 
     @classmethod
-    def read(cls, folder: Path, groups: Path, units: Path) -> TreeGraph:
-        """Read the tables; raises ValueError for an entity without a community."""
+    def read(cls, folder: Path, groups: Path, units: Path, silent: Sequence[str] = ()) -> TreeGraph:
+        """Read the tables; raises ValueError for an entity without a community.
+
+        The documents in `silent` state nothing.
+        """
         columns = ["entity_id", "name", "type"]
         nodes = in_order(_counted(folder / "entities.parquet", columns), "entity_id")
         columns = ["edge_id", "kind", "head_id", "relation", "tail_id"]
@@ -99,35 +102,39 @@ class TreeGraph:
             relations=edges["relation"].combine_chunks(),
             edge_mentions=_numbers(edges["count"]),
             of_attribute=of_attribute,
-            edge_documents=edges["doc_id"].combine_chunks(),
-            documents=map_tables(units)[1].select(["doc_id", "grade", "year"]),
+            edge_documents=_speaking(edges["doc_id"].combine_chunks(), silent),
+            documents=map_tables(units)[1].select(["doc_id", "pmid", "grade", "year"]),
         )
 
     def facts(self, community: int) -> list[str]:
         """The facts of a community's entities, each once: relations first, most mentioned first.
 
-        Numbers and units of times are no facts of their own.
+        Numbers and units of times are no facts of their own, and what silent documents alone state
+        is none.
         """
         return [fact for fact, _ in self._told_facts(community)]
 
     def facts_by_study(self, community: int, results: Results) -> list[str]:
         """The facts, each with up to MAX_STUDIES studies that state it, their grades and years.
 
-        Studies tell their `results`. Facts between entities come first. Times, arms and other names
-        are left out, and that a document has what another fact names.
+        Documents of one PMID are one study, which tells the first of their `results`. Facts between
+        entities come first. Times, arms and other names are left out, and that a document has what
+        another fact names.
         """
         numbers: dict[str, int] = {}
         told = []
         for fact, edges in self._telling(self._told_facts(community)):
-            ends = [normalise(self.names[int(side[edges[0]])].as_py()) for side in self._ends]
-            stated = [doc for edge in edges for doc in self.edge_documents[edge].as_py()]
-            studies = list(dict.fromkeys(stated))
+            head, tail = (normalise(self.names[int(side[edges[0]])].as_py()) for side in self._ends)
+            studies: dict[str, list[str]] = {}
+            for edge in edges:
+                for doc in self.edge_documents[edge].as_py():
+                    studies.setdefault(self._study.get(doc, doc), []).append(doc)
             shown = []
-            for each in studies[:MAX_STUDIES]:
-                number = numbers.setdefault(each, len(numbers) + 1)
-                found = results.get((each, *ends), "")
+            for study, docs in list(studies.items())[:MAX_STUDIES]:
+                number = numbers.setdefault(study, len(numbers) + 1)
+                found = next(filter(None, (results.get((doc, head, tail), "") for doc in docs)), "")
                 result = f": {found}" if found else ""
-                shown.append(f"study {number}{self._labels.get(each, '')}{result}")
+                shown.append(f"study {number}{self._labels.get(docs[0], '')}{result}")
             if len(studies) > MAX_STUDIES:
                 shown.append(f"{len(studies) - MAX_STUDIES} more")
             told.append(f"{fact} [{'; '.join(shown)}]" if shown else fact)
@@ -158,16 +165,17 @@ class TreeGraph:
         for edge, fact in zip(
             edges, self._facts.slice(begin, end - begin).to_pylist(), strict=True
         ):
-            if not self._of_time[edge]:
+            if not self._untold[edge]:
                 told.setdefault(fact, []).append(edge)
         return list(told.items())
 
     @cached_property
-    def _of_time(self) -> Bools:
-        """The edges to the number and the unit of a time."""
+    def _untold(self) -> Bools:
+        """The edges to the number and the unit of a time, and those that no document states."""
         tails = self.types.take(pa.array(self.tails))
         timed: Bools = np.asarray(pc.is_in(tails, value_set=pa.array(_TIME)))
-        return np.logical_and(self.of_attribute, timed)
+        unstated: Bools = np.asarray(pc.equal(pc.list_value_length(self.edge_documents), 0))
+        return np.logical_or(np.logical_and(self.of_attribute, timed), unstated)
 
     @cached_property
     def _labels(self) -> dict[str, str]:
@@ -181,6 +189,11 @@ class TreeGraph:
             )
             for row in self.documents.to_pylist()
         }
+
+    @cached_property
+    def _study(self) -> dict[str, str]:
+        """The study of each document: its PMID, else its own id."""
+        return {row["doc_id"]: row["pmid"] or row["doc_id"] for row in self.documents.to_pylist()}
 
     @cached_property
     def told(self) -> pa.Array:
@@ -224,6 +237,15 @@ def _counted(path: Path, columns: list[str], field: str = "char_start") -> pa.Ta
         return table
     stated = pc.struct_field(mentions.values, field)
     return table.append_column(field, pa.ListArray.from_arrays(mentions.offsets, stated))
+
+
+def _speaking(stated: pa.ListArray, silent: Sequence[str]) -> pa.ListArray:
+    """The documents of each edge without those that are silent."""
+    documents, edge = stated.flatten(), _numbers(pc.list_parent_indices(stated))
+    kept = pc.invert(pc.is_in(documents, value_set=pa.array(silent, pa.string())))
+    sizes = np.bincount(edge[np.asarray(kept)], minlength=len(stated))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), documents.filter(kept))
 
 
 def _shown_names(nodes: pa.Table, units: Path) -> pa.Array:

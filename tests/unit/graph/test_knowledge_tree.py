@@ -14,6 +14,7 @@ from srrag.core.schema import COMMUNITIES, EDGES, ENTITIES, FINDINGS, empty_valu
 from srrag.core.step import Place, PreviousVersion
 from srrag.graph.knowledge_tree import BELOW, BuildKnowledgeTree, read_results, read_topics
 from srrag.graph.tree_graph import TreeGraph
+from srrag.index.standing import SAYINGS
 from srrag.llm.completion import Completion, Engine, Fault, Prompt
 from srrag.llm.read_answer import read
 from tests.unit.index.graphs import ANKLE, DOSE, KNEE, PAIN, STUDY, TAPE, make
@@ -271,3 +272,53 @@ def test_a_model_reads_results_first_and_not_that_a_study_has_what_they_name(
     assert told.endswith(": better against rest, 2 vs. 4, p 0.01]")
     assert any("reports outcome pain" in fact for fact in graph.facts(at))
     assert not any("reports outcome pain" in fact for fact in facts)
+
+
+def told_of_the_ankles(paths: dict[str, list[Path]], silent: Sequence[str] = ()) -> list[str]:
+    """What a model reads of the ankles, whose facts stand in documents 0 to 2."""
+    edges = paths["entities"][0] / "edges.parquet"
+    rows = pq.read_table(edges).to_pylist()
+    (treats,) = [row for row in rows if row["tail_id"] == ANKLE]
+    some = treats["mentions"][0]
+    treats["mentions"] = [{**some, "doc_id": hashed(f"document {n}")} for n in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=EDGES), edges)
+    folder, groups, units = (paths[name][0] for name in ("entities", "communities", "units"))
+    graph = TreeGraph.read(folder, groups, units, silent)
+    (at,) = [c for c, name in enumerate(graph.community_ids.to_pylist()) if name == "ankles"]
+    found = {(hashed("document 2"), "taping", "ankle sprains"): "better, p 0.01"}
+    return graph.facts_by_study(at, found)
+
+
+def test_two_documents_of_one_pmid_are_one_study(tmp_path: Path) -> None:
+    told = told_of_the_ankles(make(tmp_path))
+    assert told[:3] == [
+        "taping treats ankle sprains [study 1; study 2: better, p 0.01]",
+        "taping treats knee pain [study 2]",
+        "taping: dose 3 weeks [study 1]",
+    ]
+
+
+def test_copies_and_retracted_documents_tell_nothing(tmp_path: Path) -> None:
+    told = told_of_the_ankles(make(tmp_path), [hashed("document 0"), hashed("document 1")])
+    assert told == ["taping treats ankle sprains [study 1: better, p 0.01]"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "calls"), [("retracted", 0), ("copy", 0), ("deleted", 0), ("corrected", 1)]
+)
+def test_the_tree_reads_who_is_silent(tmp_path: Path, standing: str, calls: int) -> None:
+    """Documents 0 and 1 alone state what is told of the ankles."""
+    paths = make(tmp_path)
+    (tmp_path / "standing").mkdir()
+    rows = [
+        dict.fromkeys(SAYINGS.names, "") | {"doc_id": hashed(f"document {n}"), "standing": standing}
+        for n in range(2)
+    ]
+    said = pa.Table.from_pylist(rows, schema=SAYINGS)
+    pq.write_table(said, tmp_path / "standing" / "standing.parquet")
+    paths["standing"] = [tmp_path / "standing"]
+    job = BuildKnowledgeTree(standing="standing")
+    (tmp_path / "out").mkdir()
+    figures = job.build(paths, tmp_path / "out", Place())
+    ankles = of(read_tree(tmp_path / "out"), "community")["ankles"]
+    assert (figures["calls"], bool(ankles["text"])) == (calls, bool(calls))
