@@ -41,8 +41,8 @@ MAX_KEYWORDS, MAX_CHARS, BATCH_COMMUNITIES = 8, 12_000, 256
 MAX_RESULTS = 2
 """Results that one study tells of an outcome, such as those at two times."""
 _RESULT = [
-    "doc_id", "kind", "interventions", "comparators", "outcome", "times", "direction", "effect",
-    "interval", "p", "reject",
+    "doc_id", "kind", "interventions", "comparators", "outcome", "times", "people", "direction",
+    "effect", "interval", "p", "reject",
 ]  # fmt: skip
 
 
@@ -159,7 +159,10 @@ class BuildKnowledgeTree(IncrementalBuild):
 
 
 def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
-    """What documents found, with sizes, by document and the names of intervention and outcome."""
+    """What documents found, with sizes, by document and the names of intervention and outcome.
+
+    Of interventions together each has the result, which names the others.
+    """
     found: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for path in paths:
         check_part(path)
@@ -167,14 +170,20 @@ def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
             if row["reject"] is not None or row["kind"] != "found" or not row["direction"]:
                 continue
             sizes = [row["effect"], row["interval"], row["p"] and f"p {row['p']}"]
-            against = " and ".join(row["comparators"])
-            text = ", ".join(
-                filter(None, [against and f"against {against}", *row["times"], *sizes])
-            )
             for name in row["interventions"]:
+                others = [each for each in row["interventions"] if each != name]
+                told = [
+                    _after("with", others), _after("against", row["comparators"]),
+                    _after("in", row["people"]), *row["times"], *sizes,
+                ]  # fmt: skip
                 key = row["doc_id"], normalise(name), normalise(row["outcome"])
-                found[key][f"{row['direction']} {text}".strip()] = None
+                found[key][f"{row['direction']} {', '.join(filter(None, told))}".strip()] = None
     return {key: " / ".join([*texts][:MAX_RESULTS]) for key, texts in found.items()}
+
+
+def _after(word: str, names: Sequence[str]) -> str:
+    """The names behind a word, "" without names."""
+    return f"{word} {' and '.join(names)}" if names else ""
 
 
 def read_silent(folders: Sequence[Path]) -> list[str]:

@@ -322,3 +322,24 @@ def test_the_tree_reads_who_is_silent(tmp_path: Path, standing: str, calls: int)
     figures = job.build(paths, tmp_path / "out", Place())
     ankles = of(read_tree(tmp_path / "out"), "community")["ankles"]
     assert (figures["calls"], bool(ankles["text"])) == (calls, bool(calls))
+
+
+def test_a_result_tells_what_was_given_together_and_in_whom(tmp_path: Path) -> None:
+    blank = {field.name: empty_value(field.type) for field in FINDINGS} | {"reject": None}
+    found = blank | {
+        "doc_id": "d",
+        "kind": "found",
+        "interventions": ["exercise", "TENS", "heat"],
+        "comparators": ["placebo"],
+        "outcome": "pain",
+        "people": ["women", "adults over 60"],
+        "direction": "better",
+        "p": "0.01",
+    }
+    path = tmp_path / "part.parquet"
+    pq.write_table(pa.Table.from_pylist([found], schema=FINDINGS), path)
+    results = read_results([path])
+    for name, others in (("tens", "exercise and heat"), ("exercise", "TENS and heat")):
+        assert results["d", name, "pain"] == (
+            f"better with {others}, against placebo, in women and adults over 60, p 0.01"
+        )
