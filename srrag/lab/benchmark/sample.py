@@ -231,7 +231,7 @@ class SampleSeeds:
     def draw(self, units: Units, unfit: Collection[str] = ()) -> pa.Table:
         """Draw windows, none of the documents in `unfit`; return SEEDS, ordered by question id."""
         table, documents = units.units, units.documents
-        papers = np.asarray(pc.index_in(table["doc_id"], documents["doc_id"].combine_chunks()))
+        papers = np.asarray(pc.index_in(table["doc_id"], documents["doc_id"]))
         order = np.argsort(self._hashes(table["unit_id"]), kind="stable")
         barred = pc.is_in(documents["doc_id"], pa.array(sorted(unfit), pa.string()))
         order = order[~np.asarray(barred)[papers[order]]]
@@ -241,13 +241,13 @@ class SampleSeeds:
         rows = {"grade": order, "condition": papers[order]}
         strata: dict[tuple[str, ...], npt.NDArray[Any]] = {(): order}
         for name in self.strata:
-            encoded = columns[name].combine_chunks().dictionary_encode()
+            values = pc.unique(columns[name])
             codes = np.zeros(len(table), np.int32)
-            codes[order] = np.asarray(encoded.indices)[rows[name]]
+            codes[order] = np.asarray(pc.index_in(columns[name], values))[rows[name]]
             strata = {
                 (*key, value): chosen
                 for key, held in strata.items()
-                for code, value in enumerate(encoded.dictionary.to_pylist())
+                for code, value in enumerate(values.to_pylist())
                 if len(chosen := held[codes[held] == code])
             }
         named = {key: units.ids(held[: self.windows]).to_pylist() for key, held in strata.items()}

@@ -220,7 +220,7 @@ def windows_by_document(
     papers = units.documents.select(["doc_id", "source_id"])
     papers = papers.filter(pc.is_in(papers["source_id"], pa.array(sorted(names), pa.string())))
     all_ids = units.units.select(["unit_id", "doc_id"])
-    held = pc.is_in(all_ids["doc_id"], papers["doc_id"].combine_chunks())
+    held = pc.is_in(all_ids["doc_id"], pa.array(papers["doc_id"].to_pylist(), pa.string()))
     ids = all_ids.filter(held)["unit_id"].to_pylist()
     texts = units.take(ids, ("text",))["text"].to_pylist()
     found: dict[str, list[tuple[str, str]]] = {}

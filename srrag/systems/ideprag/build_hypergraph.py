@@ -317,7 +317,7 @@ def _each_once(findings: pa.Table) -> pa.Table:
     """The findings by id; units overlap, and what two of them tell is one piece of evidence."""
     order = [("evidence_id", "ascending"), ("unit_id", "ascending")]
     found = findings.take(pc.sort_indices(findings, sort_keys=order))
-    ids = found["evidence_id"].combine_chunks()
+    ids = found["evidence_id"]
     another = np.asarray(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)))
     return found.filter(pa.array(np.concatenate([[True], another])))
 
