@@ -223,8 +223,7 @@ class _Reader:
             return
         self._seen.add(key)
         ends = [head, tail] if head else [tail]
-        quote = self.text[min(m.start for m in ends) : max(m.end for m in ends)]
-        at = self.writer.sentence(quote, self.start)
+        at = self.writer.sentence(self.start + min(m.start for m in ends))
         self.writer.fact(kinds, names, at, min(m.confidence for m in ends))
 
     def _attribute(self, owner: Mention | None, value: Value) -> bool:
@@ -236,7 +235,7 @@ class _Reader:
             return False
         key = (self._name(owner), value.attribute, value.value)
         if key not in self._seen and value.attribute not in DERIVED:
-            at = self.writer.sentence(self.text[value.start : value.end], self.start)
+            at = self.writer.sentence(self.start + value.start)
             self.writer.attribute(kind, self._name(owner), value, at)
         self._seen.add(key)
         return True
@@ -248,16 +247,15 @@ class _Writer:
     def __init__(self, block: NumberedBlock, ontology: Ontology) -> None:
         self._block = block
         self.ontology = ontology
-        self._starts = [(low, number) for number, (low, _) in block.spans.items()]
         self._ids: dict[tuple[str, str], int] = {}
         self._entities: list[EntityLine] = []
         self._at: list[dict[int, float]] = []
         self._rest: dict[str, None] = {}
 
-    def sentence(self, quote: str, start: int) -> int:
-        """The number of the sentence in which a quote behind `start` begins."""
-        place = self._block.text.find(quote, start)
-        return max((n for low, n in self._starts if low <= place), default=self._starts[0][1])
+    def sentence(self, place: int) -> int:
+        """The number of the sentence that has a place of the text; of a heading, the next one."""
+        ends = ((number, end) for number, (_, end) in self._block.spans.items())
+        return next((number for number, end in ends if place < end), max(self._block.spans))
 
     def fact(self, kinds: Kinds, names: tuple[str, str], at: int, sure: float) -> None:
         """Write a fact of a sentence; the document's is implied by the type."""

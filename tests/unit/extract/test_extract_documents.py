@@ -482,6 +482,41 @@ def test_the_rules_speak_the_neutral_schema() -> None:
     assert not any(kind in ("Population", "Intervention", "Outcome") for *_, kind in found)
 
 
+def rule_facts(text: str) -> list[tuple[str, str, str, str]]:
+    """Head, relation, tail and quoted sentence of what the rules write about a text."""
+    rows = ListTriples().open(Place())(PICO.open(Place())(documents(text))).to_pylist()
+    sentence = re.compile(r"[^.]*[.](?!\d)")
+    starts = [(found.start(), found[0].strip()) for found in sentence.finditer(text)]
+    return [
+        (r["head"], r["relation"], r["tail"], [s for at, s in starts if at <= r["char_start"]][-1])
+        for r in rows
+    ]
+
+
+def test_what_the_rules_read_in_a_sentence_is_cited_to_it() -> None:
+    text = (
+        "Patients received metformin 25 mg daily. Later, aspirin 5 mg daily was given to the "
+        "patients."
+    )
+    places = {(head, tail): place for head, _, tail, place in rule_facts(text)}
+    assert places["metformin", "25 mg"].startswith("Patients")
+    assert places["aspirin", "5 mg"].startswith("Later")
+    text = (
+        "Patients were recruited in general practice. Adults with ankle sprain were treated with "
+        "ice or placebo. The primary outcome was pain."
+    )
+    assert [place[:6] for _, _, tail, place in rule_facts(text) if tail == "ice"] == ["Adults"]
+    text = "Adults with painful knees were recruited. The outcome was pain."
+    told = next(place for _, _, tail, place in rule_facts(text) if tail == "pain")
+    assert told == "The outcome was pain."
+
+
+def test_what_the_rules_read_in_a_heading_is_cited_to_the_sentence_below_it() -> None:
+    text = "All gave consent. All came back.\n\n## Ibuprofen 400 mg\n\nAll took it with food."
+    found = {tail: place for _, _, tail, place in rule_facts(text)}
+    assert found["Ibuprofen"].endswith("All took it with food.")
+
+
 def test_an_empty_table_has_no_facts() -> None:
     out = PICO.open(Place())(documents())
     assert out.num_rows == 0
