@@ -15,6 +15,7 @@ from srrag.extract.document_claims import DERIVED
 from srrag.extract.lines import EntityLine, entity_line
 from srrag.extract.numbered import NumberedBlock
 from srrag.reading.concepts import concept_name, concept_spans
+from srrag.reading.lexicon import bounded
 from srrag.reading.mentions import MAX_CHARS, PATTERN_CONFIDENCE, Mention, lower_same_length
 from srrag.reading.values import Value, find_values, timepoint
 
@@ -44,7 +45,47 @@ _HEADS = {
     "Contraindication": ("Intervention", "Device"),
 }
 """Types that can be the head of a relation to a later mention in the same sentence."""
-_REFUSAL = ("not ", "against", "avoid")
+_CLAUSE_CHARS = 160
+_CLAUSE_START = bounded(r"[.;:!?](?=\s)|\n\n|,?\sbut\b|,\s(?:and|so|thus|hence|therefore|we)\b")
+_NOT = r"\bnot(?!\s(?:only|just|merely)\b)|\b(?:no|never|nor|neither|none|cannot)\b|n[’']t\b"
+_NEGATED = bounded(
+    rf"(?:{_NOT}|\b(?:without|absence of|unless|whether)\b)(?:[^.;]|\.(?=\d)){{0,40}}$"
+)
+"""Words in front of a harm that deny it or leave it open."""
+_VERB = bounded(r"(?<![\w-])(?:recommend(?:s|ed)?|advised|indicated|should)\b")
+_OPEN = bounded(
+    r"\b(?:insufficient|inadequate|unclear|uncertain|whether|premature|too early|"
+    r"(?:little|limited|lack of)\s(?:\w+\s){0,2}(?:evidence|data))\b"
+)
+_DENIED = bounded(
+    r"(?:\b(?:not|never|no longer|cannot)|\b[a-z]{2,9}n[’']t)"
+    r"(?:,?\s(?:be|been|being|to|yet|still|currently|routinely|generally|usually|normally)){0,3}"
+    r",?\s$"
+)
+"""The refusal in front of the verb: "is not currently recommended"."""
+_REFUSED = bounded(
+    r"\s(?:\w+ly\s)?(?:against|avoiding|(?:not|never)(?!\s(?:only|just|merely)\b)|"
+    r"neither(?!\sfor\b)|be\s(?:\w+ly\s)?avoided)\b"
+    r"|\sthat\b(?:(?!\s(?:be|should|must)\s)[^.;,]){0,60}?"
+    r"\s(?:not be|be (?:\w+ly )?avoided|(?:should|must) (?:not|never))\b"
+)
+"""The refusal behind the verb: "recommend against", "should not", "recommends that … not be"."""
+_TWICE = bounded(
+    r"(?:\s(?:to|be|that|the|\w+ly)){0,3}\s"
+    r"(?:avoid|delay|withh[eo]ld|stop|discontinu|withdr|omit|discourag|restrict|limit)\w*"
+)
+"""What is refused where a refusal speaks for a treatment: "should not be delayed"."""
+_ASIDE = bounded(
+    r"\b(?:who|which|that)\s(?:is|are|was|were|has|have|had|do|does|did|can|could)"
+    r"(?:\snot|n[’']t)\b|\bwho\scannot\b"
+    r"|\b(?:with|who\s(?:has|have|had))\sno\b(?!\s(?:\w+\s)?(?:evidence|data|reason)\b)"
+    r"|\bno\s(?:more|less|fewer|later|earlier|greater)\sthan\b"
+    r"|\b(?:if|when|where|unless)\snot\s\w+"
+    r"|\b(?:vaccin|immuni[sz]|protect|prophyla)\w*(?:\s\w+){0,3}\sagainst\b"
+)
+"""Negations of people or aims, which say nothing of the advice itself."""
+_UNCLEAR = bounded(rf"{_NOT}|\b(?:against|avoid\w*)\b")
+_CONTRAST = bounded(r"\b(?:but|instead|unless|whereas|while)\b")
 
 NEUTRAL_TYPE = {
     "Population": "ClinicalConcept",
@@ -130,6 +171,41 @@ def _pieces(block: NumberedBlock) -> Iterator[tuple[int, str, str]]:
             section = between[heading + 1 :].split("\n")[0].strip("# ")
 
 
+def _clause(lower: str, place: int) -> int:
+    """The start of the clause that a place stands in, as far back as it matters."""
+    low = max(0, place - _CLAUSE_CHARS)
+    return max((each.end() for each in _CLAUSE_START.finditer(lower, low, place)), default=low)
+
+
+def _is_negated(lower: str, mention: Mention) -> bool:
+    """Whether the words in front of a mention deny it or leave it open."""
+    return _NEGATED.search(lower[_clause(lower, mention.start) : mention.start]) is not None
+
+
+def _advice(lower: str, mention: Mention) -> tuple[int, str] | None:
+    """The start of a recommendation, with the word that refuses it, and its relation.
+
+    The words beside its verb decide. None where they leave it open, or where others may turn it
+    round: a direction is not guessed.
+    """
+    verb = _VERB.search(lower, mention.start, mention.end)
+    if verb is None:
+        return None
+    clause = _clause(lower, verb.start())
+    before, after = lower[clause : verb.start()], lower[verb.end() : mention.end]
+    denied, refused = _DENIED.search(before), _REFUSED.match(after)
+    if _OPEN.search(before) or (denied and refused):
+        return None
+    if denied or refused:
+        if _TWICE.match(after, refused.end() if refused else 0):
+            return None
+        start = clause + denied.start() if denied else mention.start
+        return min(start, mention.start), "recommends_against"
+    if _UNCLEAR.search(_ASIDE.sub(" ", f"{before} {after}")):
+        return None
+    return mention.start, "recommends_for"
+
+
 def _distance(value: Value, mention: Mention) -> int:
     """Return the number of characters between a value and a mention; 0 if they touch or overlap."""
     return max(mention.start - value.end, value.start - mention.end, 0)
@@ -147,12 +223,21 @@ class _Reader:
         """Take the mentions of the piece."""
         mentions = [
             m._replace(start=start, end=end)
-            for m in found
-            if m.end - m.start <= MAX_CHARS
+            for m in map(self._meant, found)
+            if m and m.end - m.start <= MAX_CHARS
             for start, end in concept_spans(self.lower, m.type, m.start, m.end)
         ]
         self._relate(mentions)
         self._describe(mentions, find_values(self.lower))
+
+    def _meant(self, mention: Mention) -> Mention | None:
+        """The mention with the word that refuses it; None where it is denied or says nothing."""
+        if mention.type == "Contraindication":
+            return None if _is_negated(self.lower, mention) else mention
+        if mention.type == "Recommendation":
+            advice = _advice(self.lower, mention)
+            return mention._replace(start=advice[0]) if advice else None
+        return mention
 
     def _relate(self, mentions: Sequence[Mention]) -> None:
         """Add a fact for each mention: its head is an earlier entity, else the document."""
@@ -163,7 +248,9 @@ class _Reader:
                 self._contraindication(place, mentions)
             else:
                 head = self._head(place, mentions)
-                self._fact(head, _RELATION[mention.type], mention)
+                denied = head and mention.type == "AdverseEvent"
+                if not (denied and _is_negated(self.lower, mention)):
+                    self._fact(head, _RELATION[mention.type], mention)
 
     def _describe(self, mentions: Sequence[Mention], values: Sequence[Value]) -> None:
         """Attach each value to the nearest entity in its sentence, else to the document."""
@@ -192,13 +279,15 @@ class _Reader:
         return None
 
     def _recommendation(self, mention: Mention, later: Sequence[Mention]) -> None:
-        words = self.lower[mention.start : mention.end]
-        relation = "recommends_for"
-        if any(word in words for word in _REFUSAL):
-            relation = "recommends_against"
+        advice = _advice(self.lower, mention)
+        relation = advice[1] if advice else ""
         self._fact(None, relation, mention)
+        end = mention.end
+        if relation == "recommends_against":
+            contrast = _CONTRAST.search(self.lower, mention.start, end)
+            end = contrast.start() if contrast else end
         for other in later:
-            if other.start >= mention.end:
+            if other.start >= end:
                 break
             if other.type in ("Intervention", "Device"):
                 self._fact(mention, relation, other)

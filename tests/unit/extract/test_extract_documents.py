@@ -517,6 +517,71 @@ def test_what_the_rules_read_in_a_heading_is_cited_to_the_sentence_below_it() ->
     assert found["Ibuprofen"].endswith("All took it with food.")
 
 
+FOR, AGAINST = "recommends_for", "recommends_against"
+
+
+@pytest.mark.parametrize(
+    ("text", "relation"),
+    [
+        ("We recommend that exercise should be offered to adults.", FOR),
+        ("We recommend vaccination against influenza in adults with asthma.", FOR),
+        ("Guidelines recommend screening for patients who are not pregnant.", FOR),
+        ("Vaccination should be offered to adults who have not been immunised.", FOR),
+        ("Patients who cannot tolerate statins should receive ezetimibe.", FOR),
+        ("Aspirin is recommended if not contraindicated.", FOR),
+        ("NSAIDs are not recommended in older adults.", AGAINST),
+        ("NSAIDs aren't routinely recommended in older adults.", AGAINST),
+        ("Aspirin is no longer recommended for healthy adults.", AGAINST),
+        ("Routine screening is never recommended in healthy adults.", AGAINST),
+        ("The panel recommended neither aspirin nor clopidogrel in adults.", AGAINST),
+        ("We strongly recommend against opioids in adults.", AGAINST),
+        ("We do not recommend opioids in adults.", AGAINST),
+        ("We recommend avoiding opioids in adults.", AGAINST),
+        ("We recommend that NSAIDs not be used in older adults.", AGAINST),
+        ("We recommend that NSAIDs should not be used in older adults.", AGAINST),
+        ("NSAIDs should not be used in patients who do not have fever.", AGAINST),
+        ("NSAIDs should be avoided in older adults.", AGAINST),
+        ("There is insufficient evidence to recommend acupuncture for back pain.", None),
+        ("It is unclear whether aspirin should be given to adults.", None),
+        ("No dose adjustment should be considered in adults.", None),
+        ("Aspirin should not be avoided in adults.", None),
+        ("We recommend that aspirin should not be stopped in adults.", None),
+        ("Anticoagulation should be started and should not be delayed in adults.", None),
+        ("Statins are recommended to avoid stroke in adults.", None),
+        ("The panel could recommend neither for nor against aspirin.", None),
+    ],
+)
+def test_the_rules_turn_no_advice_round_and_leave_open_what_is_doubtful(
+    text: str, relation: str | None
+) -> None:
+    advice = {rel for _, rel, _, _ in rule_facts(text) if rel.startswith("recommends")}
+    assert advice == ({relation} if relation else set())
+
+
+def test_advice_against_something_is_named_with_its_refusal_and_ends_where_another_begins() -> None:
+    names = {tail for _, _, tail, _ in rule_facts("NSAIDs are not recommended in older adults.")}
+    assert "not recommended in older adults" in names
+    text = "We do not recommend ibuprofen 400 mg but advise paracetamol 500 mg in adults."
+    against = {tail for _, relation, tail, _ in rule_facts(text) if relation == AGAINST}
+    assert any(name.startswith("ibuprofen") for name in against)
+    assert not any(name.startswith("paracetamol") for name in against)
+
+
+@pytest.mark.parametrize(
+    ("text", "relation", "stands"),
+    [
+        ("Metformin is contraindicated in renal failure.", "contraindicated_for", True),
+        ("Metformin is not contraindicated in renal failure.", "contraindicated_for", False),
+        ("Adults with no contraindications to MRI were recruited.", "contraindicated_for", False),
+        ("Metformin 500 mg was associated with nausea.", "has_adverse_event", True),
+        ("Metformin 500 mg was not associated with nausea.", "has_adverse_event", False),
+        ("Metformin 500 mg caused neither nausea nor vomiting.", "has_adverse_event", False),
+    ],
+)
+def test_the_rules_read_no_harm_that_is_denied(text: str, relation: str, stands: bool) -> None:
+    assert (relation in {each for _, each, _, _ in rule_facts(text)}) is stands
+
+
 def test_an_empty_table_has_no_facts() -> None:
     out = PICO.open(Place())(documents())
     assert out.num_rows == 0
