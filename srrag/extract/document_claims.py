@@ -165,8 +165,11 @@ class DocumentClaims:
 
         What both sides have got is on no edge. A plan and the work of others have none between
         intervention and outcome, nor has a trend, a difference between effects, or a change from
-        before of an outcome that is `compared` with something elsewhere.
+        before of an outcome that is `compared` with something elsewhere. A finding that is refused
+        has no edges.
         """
+        if self._fault(line, here):
+            return
         told = line.kind in ("found", "concluded") and not line.others and not line.tends
         relation = self.ontology.findings.get(line.direction) if told else None
         sure = min(line.confidence, CONCLUDED if line.kind == "concluded" else 1.0)
@@ -194,14 +197,25 @@ class DocumentClaims:
     def _edge(
         self, line: FindingLine, head: EntityLine, relation: str, tail: EntityLine, sure: float
     ) -> Iterator[Row]:
+        if not (self.ontology.knows_type(head.type) and self.ontology.knows_type(tail.type)):
+            return
         if place := self.block.place(line.at, [_called(head), _called(tail)]):
             yield self._row("relation", replace(line, confidence=sure), head, relation, tail, place)
 
-    def _finding(self, line: FindingLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
-        numbers = [number for number in self.block.known(line.at) if number]
-        spans = [self.block.spans[number] for number in numbers]
+    def _numbers(self, line: FindingLine) -> list[int]:
+        """The sentences of the text that a finding names; its title alone states none."""
+        return [number for number in self.block.known(line.at) if number]
+
+    def _fault(self, line: FindingLine, here: Mapping[int, EntityLine]) -> str:
+        """Why a finding is refused, "" if it stands."""
         ids = {*line.outcomes, *line.times, *line.people, *line.others}
         ids.update(*line.interventions, *line.comparators)
+        if not ids <= {0, *here}:
+            return "unknown_id"
+        return "" if self._numbers(line) else "ungrounded"
+
+    def _finding(self, line: FindingLine, here: Mapping[int, EntityLine]) -> Iterator[Row]:
+        spans = [self.block.spans[number] for number in self._numbers(line)]
         told: Row = {
             "kind": line.kind,
             "times": _names(line.times, here),
@@ -209,7 +223,7 @@ class DocumentClaims:
             "places": [{"start": low, "end": high} for low, high in spans],
             "quote": " ".join(self.block.text[low:high] for low, high in spans),
             "confidence": line.confidence,
-            "reason": "unknown_id" if not ids <= {0, *here} else "" if spans else "ungrounded",
+            "reason": self._fault(line, here),
         }
         rows = [*self._compared(line, here)]
         size = {"effect": line.effect, "interval": line.interval, "p": line.p}

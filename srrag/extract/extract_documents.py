@@ -99,7 +99,7 @@ class ExtractDocuments(LLMStep):
     max_tokens: int = 3072
     """An abstract takes 500 to 1,100; full lists of lines of the usual length some 3,000."""
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
     writes: ClassVar[pa.Schema] = EXTRACTS
     keeps_rows: ClassVar[bool] = False
@@ -184,7 +184,11 @@ class ExtractDocuments(LLMStep):
         if len(bad) <= self.max_faulty_share * (len(facts) + len(value.findings)):
             return None
         kind = Counter(row["reason"] for row in bad).most_common(1)[0][0]
-        return Fault(kind, _wanted(kind, [_words(row) for row in bad if row["reason"] == kind]))
+        bad = [row for row in bad if row["reason"] == kind]
+        detail = _wanted(kind, [*map(_words, bad)])
+        if kind == "ungrounded" and any("outcome" in row for row in bad):
+            detail += " The title alone states no finding."
+        return Fault(kind, detail)
 
     def parse(
         self, batch: pa.Table, prompts: Sequence[Prompt], completions: Sequence[Completion]
@@ -343,6 +347,9 @@ def _shown(prompt: Prompt) -> Iterator[EntityLine]:
 
 
 def _words(row: Row) -> str:
+    """What a refused line says; of a finding without a sentence, its outcome and direction."""
+    if "outcome" in row and not row["quote"]:
+        return f"{row['kind']} {row['outcome']} = {row['direction']}"
     return str(row["quote"] or f"{row.get('head', '')} {row['relation']} {row['tail']}")
 
 

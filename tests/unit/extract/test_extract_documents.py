@@ -283,6 +283,34 @@ def test_a_line_that_breaks_a_rule_is_refused_with_its_reason_and_costs_itself(
     assert said(triples(more)) >= said(triples(whole))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "found 3 > 77 : 5 = better @8",
+        "found 3 > 4 : 5 in 77 = better @8",
+        "found 3 > 4 : 5 = better @0",
+        "found 3 > 4 : 5 = better @77",
+        "found 8 > 4 : 5 = better @8",
+        "found 3 : 8 at 7 = better @8",
+    ],
+)
+def test_what_is_refused_or_outside_the_schema_is_no_edge(line: str) -> None:
+    entities = [*ENTITIES, "8 Drug: ibuprofen @1"]
+    edges = said(triples(answer(entities, findings=[line])))
+    assert edges == said(triples(answer(entities)))
+
+
+def test_a_finding_of_the_title_alone_is_asked_for_again_with_its_reason() -> None:
+    table = documents(TEXT)
+    (prompt,) = PICO.prompts(table)
+    lines = [f"found {ids} : 6 = better @0" for ids in ("3", "4", "3 > 4", "4 > 3")]
+    told = Extraction.model_validate_json(answer(ENTITIES[4:8], findings=lines))
+    fault = PICO.check(table, prompt, told)
+    assert fault is not None and fault.kind == "ungrounded"
+    assert "found Timed Up and Go test = better" in fault.detail
+    assert fault.detail.endswith("The title alone states no finding.")
+
+
 def test_what_a_type_cannot_have_is_true_of_the_document() -> None:
     rows = triples(answer([*ENTITIES, "2.dose: 8 weeks @1", "2 has_condition 1 @4"]))
     assert ("doc-0", "has_attribute", "8 weeks") in said(rows)
