@@ -71,9 +71,9 @@ class DocumentClaims:
         rows = [row for each in told.relations for row in self._relation(each, here)]
         rows += [row for each in told.attributes for row in self._attribute(each, here)]
         rows += [
-            self._row("entity", each, each, "", each, self.block.place(each.at, [_called(each)]))
+            self._unknown(each)
             for each in told.entities.values()
-            if each.type not in self.ontology.entities
+            if not self.ontology.knows_type(each.type)
         ]
         return [
             row | {"reason": "proposed"}
@@ -95,7 +95,7 @@ class DocumentClaims:
             entity = here[number]
             names = [_called(entity)]
             if not self.ontology.knows_type(entity.type) or entity.type == DOCUMENT:
-                yield self._row("entity", entity, entity, "", entity, None, "unknown_type")
+                yield self._unknown(entity)
                 continue
             relation = self.ontology.implied(entity.type)
             places = self.block.places(entity.at, names)
@@ -110,6 +110,11 @@ class DocumentClaims:
                 if place := self.block.place(entity.at, [[name, entity.name]]):
                     yield self._value(entity, OTHER_NAME, name, entity.confidence, place)
             yield from self._timepoint(entity)
+
+    def _unknown(self, entity: EntityLine) -> Row:
+        """The refused row of an entity whose type the schema lacks, with its place in the text."""
+        place = self.block.place(entity.at, [_called(entity)])
+        return self._row("entity", entity, entity, "", entity, place, "unknown_type")
 
     def _timepoint(self, entity: EntityLine) -> Iterator[Row]:
         point = timepoint(entity.name.lower()) if entity.type == "Timepoint" else None

@@ -347,10 +347,11 @@ def _shown(prompt: Prompt) -> Iterator[EntityLine]:
 
 
 def _words(row: Row) -> str:
-    """What a refused line says; of a finding without a sentence, its outcome and direction."""
+    """What a refused line says; of an unknown type its name, of a finding its outcome."""
     if "outcome" in row and not row["quote"]:
         return f"{row['kind']} {row['outcome']} = {row['direction']}"
-    return str(row["quote"] or f"{row.get('head', '')} {row['relation']} {row['tail']}")
+    quote = "" if row["reason"] == "unknown_type" else row["quote"]
+    return str(quote or f"{row.get('head', '')} {row['relation']} {row['tail']}")
 
 
 _WANTED = {

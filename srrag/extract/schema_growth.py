@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,6 +89,10 @@ def missing(row: Row, ontology: Ontology) -> Iterator[Element]:
     known = {type_name(kind): kind for kind in (*ontology.entities, DOCUMENT)}
     attribute = row["kind"] == "attribute"
     head = known.get(type_name(row["head_type"]), type_name(row["head_type"]))
+    if row["kind"] == "entity":
+        if head and head not in known.values():
+            yield Element("entity", head)
+        return
     term = term_name(row["tail_type"] if attribute else row["relation"])
     tail = "" if attribute else known.get(type_name(row["tail_type"]), type_name(row["tail_type"]))
     if not (head and term and (tail or attribute)):
@@ -162,7 +166,7 @@ def grown(ontology: Ontology, accepted: Iterable[Element]) -> Ontology:
     return replace(ontology, entities=entities, relations=relations, attributes=attributes)
 
 
-REASONS = ("proposed", "unknown_type", "unknown_relation")
+REASONS = ("proposed", "unknown_type", "unknown_relation", "unknown_attribute")
 """Reject reasons that show gaps in the schema: proposals, and facts outside the schema."""
 _COLUMNS = (
     "doc_id", "unit_id", "kind", "head_type", "relation", "tail_type", "quote", "confidence",
@@ -186,6 +190,8 @@ class GrowSchema(Build):
     threshold: float = 0.8
     min_windows: int = 5
     triples: str = "triples"
+
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         """Raise ValueError for thresholds out of range."""

@@ -334,6 +334,18 @@ def test_proposals_are_refused_as_proposed_and_known_ones_are_nothing() -> None:
     assert {row["tail_type"] for row in proposed} == {"funding", "Outcome"}
 
 
+def test_a_type_that_the_schema_lacks_is_proposed_with_its_place() -> None:
+    line = "9 Setting: specialty outpatient clinic @3"
+    for text in (answer(ENTITIES, proposals=[line]), answer([*ENTITIES, line])):
+        (row,) = [row for row in triples(text) if row["reject"] is not None]
+        assert (row["kind"], row["head_type"]) == ("entity", "Setting")
+        assert row["quote"] == TEXT[row["char_start"] : row["char_end"]]
+        assert row["quote"] == "specialty outpatient clinic"
+    known = ["9 Outcome: pain @1", "10 Document: the trial @2"]
+    assert said(triples(answer(ENTITIES, proposals=known))) == said(triples(answer(ENTITIES)))
+    assert all(row["reject"] is None for row in triples(answer(ENTITIES, proposals=known)))
+
+
 def test_a_title_may_be_cited_and_its_words_have_no_span_in_the_text() -> None:
     (row,) = triples(answer(["1 Population: patients with knee osteoarthritis @0"]))
     assert row["quote"] == "Patients with Knee Osteoarthritis"

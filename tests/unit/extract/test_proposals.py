@@ -80,6 +80,9 @@ def test_names_are_spelled_as_the_schema_spells_them(given_name: str, kind: str,
         (attribute("Outcome", "age_range"), [("attribute", "age_range", "Outcome", "")]),
         (attribute("Exercise", "note"), [("entity", "Exercise", "", "")]),
         (refused("Document", "uses", "!!"), []),
+        (refused("bio marker", "", "", kind="entity"), [("entity", "BioMarker", "", "")]),
+        (refused("outcome", "", "", kind="entity"), []),
+        (refused("!!", "", "", kind="entity"), []),
     ],
 )
 def test_a_refused_fact_names_what_the_schema_lacks(

@@ -77,6 +77,33 @@ def test_only_grounded_facts_refused_for_want_of_a_type_count(
     assert grow(tmp_path, [refused(n, **fault) for n in range(4)])["proposed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("row", "title"),
+    [
+        (
+            {"kind": "entity", "head_type": "Biomarker", "relation": "", "tail_type": ""},
+            "entity Biomarker",
+        ),
+        (
+            {
+                "reason": "unknown_attribute",
+                "kind": "attribute",
+                "head_type": "Outcome",
+                "relation": "has_attribute",
+                "tail_type": "unit of measure",
+            },
+            "attribute unit_of_measure of Outcome",
+        ),
+    ],
+)
+def test_a_type_alone_and_an_attribute_are_voted_for_too(
+    tmp_path: Path, row: dict[str, Any], title: str
+) -> None:
+    assert grow(tmp_path, [refused(n, **row) for n in range(4)])["accepted"] == 1
+    report = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert f"## {title}: accepted" in report
+
+
 def test_neither_order_nor_parts_matter(tmp_path: Path) -> None:
     rows = [refused(n, confidence=n / 10, reason="proposed") for n in range(10)]
     for name, chosen in (("one", rows), ("two", rows[::-1])):
