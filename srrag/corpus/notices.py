@@ -7,8 +7,9 @@ A list is a CSV with the columns of Retraction Watch, whose data Crossref publis
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,6 +94,10 @@ _ANY = re.compile(
     rb"CommentsCorrections\b|related-article\b|[Rr]etract|[Cc]oncern|[Pp]reprint|Erratum"
     rb"|article-type=.correction"
 )
+_TEXT = re.compile(
+    rb"<(Abstract|OtherAbstract|ArticleTitle|VernacularTitle|AuthorList)\b[^>]*(?<!/)>.*?</\1>",
+    re.DOTALL,
+)
 
 
 def may_speak(body: bytes) -> bool:
@@ -115,10 +120,14 @@ def pubmed_notices(body: bytes) -> list[Notice]:
         pmid = pmid_of(node.findtext("PMID") or "")
         found += _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
     if root.find(".//AbstractText") is None:
-        own_ids = list(_own_ids(root))
-        said = [each for each in found if not each.about and each.standing != "ok"]
-        found += [replace(each, about=about) for each in said for about in own_ids]
+        found += _of_ids(found, list(_own_ids(root)))
     return found
+
+
+def _of_ids(found: Sequence[Notice], own_ids: Sequence[str]) -> list[Notice]:
+    """What a record that is no document says of itself, said of its ids."""
+    said = [each for each in found if not each.about and each.standing != "ok"]
+    return [replace(each, about=about) for each in said for about in own_ids]
 
 
 def _own_ids(root: etree._Element) -> Iterator[str]:
@@ -165,21 +174,67 @@ def _related_id(node: etree._Element) -> str:
     return f"doi:{doi}" if doi else ""
 
 
+def export_notices(body: bytes) -> list[Notice]:
+    """Read the types of a record of an export (`ReadFolder`); other JSON says nothing here.
+
+    Without an abstract it is no document, and speaks as that of PubMed does.
+    """
+    try:
+        record = json.loads(body)
+    except ValueError as error:
+        raise Unparsable("broken_json", str(error)) from error
+    if not isinstance(record, dict) or not record.get("export"):
+        return []
+    types = record.get("publication_types", [])
+    found = [Notice("", standing, "", "type") for standing in of_types(types)]
+    if not record.get("text"):
+        ids = ((name, form(record.get(name, ""))) for name, form in _FORMS.items())
+        found += _of_ids(found, [f"{name}:{plain}" for name, plain in ids if plain])
+    return found
+
+
+_FORMS = {"pmid": pmid_of, "doi": doi_of, "pmcid": pmcid_of}
 _READERS: Mapping[str, Callable[[bytes], list[Notice]]] = {
     "pubmed": pubmed_notices,
     "jats": jats_notices,
+    "json": export_notices,
 }
+
+
+def notices_of(format: str, body: bytes) -> list[Notice]:
+    """Read what a record says; one that cannot be parsed says nothing."""
+    reader = _READERS.get(format)
+    if reader is None or not may_speak(body):
+        return []
+    try:
+        return list(dict.fromkeys(reader(body)))
+    except Unparsable:
+        return []
+
+
+def without_text(format: str, body: bytes) -> bytes:
+    """Return the body of a record without abstract, title and authors, which is no document."""
+    if format != "json":
+        return _TEXT.sub(b"", body)
+    record = json.loads(body)
+    kept = {name: record[name] for name in (*_FORMS, *_SPEAKING, "export") if name in record}
+    return json.dumps(kept, sort_keys=True).encode("ascii")
+
+
+_SPEAKING = ("publication_types",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadNotices(Step):
-    """RAW to NOTICES: a row for each statement of a PubMed or JATS record about a paper's standing.
+    """RAW to NOTICES: a row for each statement of a record about a paper's standing.
+
+    The records are those of PubMed, of JATS, and of exports in a folder.
 
     A notice without an abstract is no document, but its statement counts. A record that cannot be
     parsed says nothing here, since ParseDocuments rejects it.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = NOTICES
     keeps_rows: ClassVar[bool] = False
@@ -196,14 +251,9 @@ def read_notices(raw: pa.Table) -> pa.Table:
 
 
 def _rows(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    reader = _READERS.get(raw["format"])
-    if raw["reject"] is not None or reader is None or not may_speak(raw["body"]):
+    if raw["reject"] is not None:
         return
-    try:
-        found = reader(raw["body"])
-    except Unparsable:
-        return
-    for notice in dict.fromkeys(found):
+    for notice in notices_of(raw["format"], raw["body"]):
         yield {
             "doc_id": raw["raw_id"],
             "source_id": raw["source_id"],

@@ -12,13 +12,14 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import unquote
 
 from srrag.core.spec import place_field
 from srrag.corpus.citations import export_format, read_citations
+from srrag.corpus.notices import Notice, notices_of, without_text
 from srrag.corpus.parse_jats import split_articles
 from srrag.corpus.parse_text import front_matter_id
 from srrag.corpus.parsed import Unparsable, xml_root
@@ -136,6 +137,7 @@ class ReadFolder:
     The id comes from a Markdown file's front matter, else it is the relative path. A copy of a
     file, or a link to it, becomes a refusal, so that one paper counts as one piece of evidence.
     Exports of searches give a document a record, and packed files one for each file in them.
+    A later record of a PMID is none, but what it says of its paper counts.
 
     Links out of the folder, unknown formats, files over `max_file_bytes` (never read) and
     unreadable files become refusals. An empty folder raises ValueError.
@@ -151,7 +153,8 @@ class ReadFolder:
         files = [root] if root.is_file() else walk(root)
         if root.is_dir() and next(walk(root), None) is None:
             raise ValueError(f"{self.path}: the folder holds no files")
-        return unique((one for file in files for one in self._records(file, root)), copies=False)
+        records = (one for file in files for one in self._records(file, root))
+        return unique(records, copies=False, notice=_Notices())
 
     def _records(self, file: Path, root: Path) -> Iterator[RawRecord]:
         name = relative_name(file, root)
@@ -198,6 +201,26 @@ class ReadFolder:
             return stream.read(self.max_file_bytes + 1)
 
 
+class _Notices:
+    """Keeps what records say of papers where they are no documents, each statement once.
+
+    A later export of a search may know that a paper was retracted which an earlier one holds.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._said: dict[str, set[Notice]] = {}
+
+    def __call__(self, record: RawRecord) -> RawRecord | None:
+        """Return the record without text, None where it says nothing new of its id."""
+        told = {each for each in notices_of(record.format, record.body) if each.standing != "ok"}
+        if told <= self._said.get(record.source_id, set()):
+            return None
+        self._said.setdefault(record.source_id, set()).update(told)
+        body = without_text(record.format, record.body)
+        return replace(record, body=body, reason="", detail="")
+
+
 def _not_read(file: Path, root: Path, name: str, kind: str) -> RawRecord | None:
     if not is_inside(file, root):
         return refusal(name, kind, "outside_folder", f"{name}: leads out of the folder")
@@ -214,14 +237,14 @@ def _cited(name: str, body: bytes, export: str) -> Iterator[RawRecord]:
     for number, record in enumerate(read_citations(body, export), 1):
         source = f"{name}:{number}"
         source_id = record.get("pmid") or source
-        if not record.get("text"):
-            detail = f"{source}: the record has no abstract"
-            yield refusal(source, "json", "no_text", detail, source_id)
-            continue
         # Copies of a paper are told by its ids (BuildStanding); without one, by equal content.
         told = {**record, "export": name} if record.keys() & {"pmid", "pmcid", "doi"} else record
         packed = json.dumps(told, sort_keys=True).encode("ascii")
-        yield RawRecord(source, source_id, "json", packed)
+        if record.get("text"):
+            yield RawRecord(source, source_id, "json", packed)
+        else:
+            detail = f"{source}: the record has no abstract"
+            yield RawRecord(source, source_id, "json", packed, "no_text", detail)
 
 
 def _articles(name: str, body: bytes) -> Iterator[RawRecord]:

@@ -6,7 +6,7 @@ import hashlib
 import importlib.resources
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,9 +159,15 @@ def plain_id(value: object) -> str:
     return "".join(char for char in text if char.isprintable()).strip()[:_MAX_ID_CHARS]
 
 
-def unique(records: Iterable[RawRecord], *, copies: bool = True) -> Iterator[RawRecord]:
+def unique(
+    records: Iterable[RawRecord],
+    *,
+    copies: bool = True,
+    notice: Callable[[RawRecord], RawRecord | None] = lambda _: None,
+) -> Iterator[RawRecord]:
     """Keep the first record of each `source_id`; later ones become "duplicate_id" refusals.
 
+    `notice` is asked of each record, and what it makes of one takes the place of its refusal.
     Equal content under different ids is kept, or without `copies` becomes a "duplicate_content"
     refusal. Memory grows by one entry (about 0.3 kB) for each id, and one for each content.
     """
@@ -169,7 +175,7 @@ def unique(records: Iterable[RawRecord], *, copies: bool = True) -> Iterator[Raw
     contents: dict[bytes, str] = {}
     for record in records:
         if record.reason:
-            yield record
+            yield notice(record) or replace(record, body=b"")
             continue
         if not copies and record.body:
             digest = hashlib.sha256(record.body).digest()
@@ -178,9 +184,13 @@ def unique(records: Iterable[RawRecord], *, copies: bool = True) -> Iterator[Raw
                 detail = f"{record.source}: the same bytes as {same}"
                 yield replace(record, body=b"", reason="duplicate_content", detail=detail)
                 continue
+        said = notice(record)
         place = first.setdefault(record.source_id, record.source)
         if place == record.source:
             yield record
+            continue
+        if said is not None:
+            yield said
             continue
         detail = f"{record.source}: id {record.source_id!r} was first seen in {place}"
         yield replace(record, body=b"", reason="duplicate_id", detail=detail)

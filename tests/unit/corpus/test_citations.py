@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from srrag.corpus.citations import export_format, read_citations
+from srrag.corpus.notices import read_notices
 from srrag.corpus.parse import parse_documents
 from srrag.corpus.parsed import Unparsable, doi_of, plain_ids, pmcid_of, pmid_of
 from srrag.corpus.read_folder import ReadFolder
@@ -229,6 +230,63 @@ def test_a_mixed_folder_just_works(tmp_path: Path) -> None:
     assert (made["b.ris:1"]["year"], made["b.ris:1"]["pmid"]) == (2021, "90000041")
     assert json.loads(made["e.xml:1"]["metadata"])["export"] == "e.xml"
     assert made["f.xml:1"]["text"] == "Rest."
+
+
+NEWER = """
+PMID- 90000021
+TI  - Zinc lozenges.
+AB  - Symptoms lasted 4.1 days.
+LID - 10.9999/z.1 [doi]
+PT  - Retracted Publication
+"""
+
+
+def said(records: list[RawRecord]) -> list[tuple[str, str]]:
+    return [(row["about"], row["standing"]) for row in read_notices(raw_table(records)).to_pylist()]
+
+
+def test_a_retraction_in_a_later_export_counts_for_the_record_of_the_earlier(
+    tmp_path: Path,
+) -> None:
+    plain = NEWER.replace("Retracted Publication", "Journal Article")
+    for year, text in (("2019", plain), ("2024", NEWER), ("2025", NEWER)):
+        (tmp_path / f"search-{year}.nbib").write_text(text)
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [(each.source_id, each.reason) for each in records] == [
+        ("90000021", ""), ("90000021", ""), ("90000021", "duplicate_id"),
+    ]  # fmt: skip
+    assert b"Symptoms" not in records[1].body
+    ids = ("", "pmid:90000021", "doi:10.9999/z.1")
+    assert said(records) == [(about, "retracted") for about in ids]
+    rows = parse_documents(raw_table(records)).to_pylist()
+    reasons = [(row["reject"] or {}).get("reason") for row in rows]
+    assert reasons == [None, "no_text", "duplicate_id"]
+
+
+def test_a_retraction_in_a_later_file_of_pubmed_counts_too(tmp_path: Path) -> None:
+    types = "<PublicationTypeList><PublicationType>{}</PublicationType></PublicationTypeList>"
+    for year, kind in (("2019", "Journal Article"), ("2024", "Retracted Publication")):
+        (tmp_path / f"{year}.xml").write_text(
+            "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>7</PMID><Article>"
+            "<ArticleTitle>Zinc</ArticleTitle><Abstract><AbstractText>Four days.</AbstractText>"
+            f"</Abstract>{types.format(kind)}</Article></MedlineCitation></PubmedArticle>"
+            "</PubmedArticleSet>"
+        )
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert said(records) == [("", "retracted"), ("pmid:7", "retracted")]
+    assert [b"Four days" in each.body for each in records] == [True, False]
+
+
+def test_a_record_without_an_abstract_speaks_and_leaves_room_for_one_with_it(
+    tmp_path: Path,
+) -> None:
+    bare = "".join(line for line in NEWER.splitlines(True) if not line.startswith("AB"))
+    (tmp_path / "a.nbib").write_text(bare)
+    (tmp_path / "b.nbib").write_text(NEWER.replace("Retracted Publication", "Letter"))
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert ("pmid:90000021", "retracted") in said(records)
+    rows = parse_documents(raw_table(records)).to_pylist()
+    assert [row["source"] for row in rows if not row["reject"]] == ["b.nbib:1"]
 
 
 def test_one_record_of_two_exports_without_an_id_counts_once(tmp_path: Path) -> None:
