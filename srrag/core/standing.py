@@ -113,9 +113,18 @@ def grave_first(standing: str) -> int:
     return _RANKS[standing]
 
 
+_COMMA = re.compile(r",(?!\s*(?:nih|veterinary)\b)", re.IGNORECASE)
+"""What parts types that are told in one string; two of PubMed's names hold a comma themselves."""
+
+
+def each_type(types: Iterable[str]) -> dict[str, str]:
+    """Return each publication type in lower case with the string that told it."""
+    return {name.strip().casefold(): each for each in types for name in _COMMA.split(each)}
+
+
 def of_types(types: Iterable[str]) -> list[str]:
     """Return the standings that publication types give their own paper."""
-    return [_TYPES[name] for each in types if (name := each.strip().lower()) in _TYPES]
+    return [_TYPES[name] for name in each_type(types) if name in _TYPES]
 
 
 def of_title(title: str) -> str:

@@ -17,7 +17,10 @@ from srrag.corpus.parse_text import decode
 from srrag.corpus.parsed import Unparsable, doi_of, local_name, pmcid_of, pmid_of, xml_root
 
 Citation = dict[str, Any]
-"""`title`, `text` (the abstract), `year`, `pmid`, `pmcid`, `doi`, `journal`, and lists."""
+"""`title`, `text` (the abstract), `year`, `pmid`, `pmcid`, `doi`, `journal`, and lists.
+
+`notices` are references as "ErratumIn 333", with the PMID of the other paper if it is given.
+"""
 
 _HEAD_BYTES = 4_000
 _STARTS = {
@@ -91,6 +94,18 @@ _NUMBERS = {
     "endnote": ("accession-num", "remote-database-name", "remote-database-provider"),
 }  # fmt: skip
 """The number of a record in a database, and the fields that name the database."""
+# What a record of MEDLINE says of other papers: its tags, as the XML of PubMed calls them.
+# https://pubmed.ncbi.nlm.nih.gov/help/#pubmed-format
+_SAYINGS = {
+    "RIN": "RetractionIn", "ROF": "RetractionOf",
+    "PRIN": "PartialRetractionIn", "PROF": "PartialRetractionOf",
+    "RRI": "RetractedandRepublishedIn", "RRF": "RetractedandRepublishedFrom",
+    "ECI": "ExpressionOfConcernIn", "ECF": "ExpressionOfConcernFor",
+    "EIN": "ErratumIn", "EFR": "ErratumFor",
+    "CRI": "CorrectedandRepublishedIn", "CRF": "CorrectedandRepublishedFrom",
+    "UIN": "UpdateIn", "UOF": "UpdateOf",
+}  # fmt: skip
+_OTHER = re.compile(r"\bPMID: ?(\d+)")
 _SPLIT = re.compile(r"\s*[;|]\s*")
 _INDEXED = re.compile(r"pubmed|medline|\bnlm\b", re.IGNORECASE)
 
@@ -139,13 +154,23 @@ def _record(fields: Fields, kind: str) -> Citation:
     number, *bases = _NUMBERS.get(kind, ("",))
     if _INDEXED.search(" ".join(name for base in bases for name in fields.get(base, ()))):
         made["pmid"] = pmid_of(next(iter(fields.get(number, ())), "")) or made["pmid"]
-    if kind == "medline" and "RIN" in fields:  # "retraction in": the notice of this paper
-        made["publication_types"].append("Retracted Publication")
+    if kind == "medline":
+        made["notices"] = [*_notices(fields)]
+        if fields.keys() & {"RIN", "RRI"}:  # "retraction in": the notice of this paper
+            made["publication_types"].append("Retracted Publication")
     made["pmcid"] = pmcid_of(made.get("pmcid", ""))
     if kind in ("ris", "endnote") and not made["pmcid"].startswith("PMC"):
         made["pmcid"] = ""
     made["mesh"] = [each.split("/")[0].strip("*") for each in made.get("mesh", ())]
     return {name: value for name, value in made.items() if value}
+
+
+def _notices(fields: Fields) -> Iterator[str]:
+    """Yield each reference to a notice or from one: its type, and the PMID of the other paper."""
+    for tag, kind in _SAYINGS.items():
+        for value in fields.get(tag, ()):
+            other = _OTHER.search(value)
+            yield f"{kind} {other[1]}" if other else kind
 
 
 def _of_tags(text: str, kind: str) -> Iterator[Fields]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from srrag.core.standing import each_type
 from srrag.corpus.grade_rules import DECISIVE_RULES, first_hit
 
 _HEADING = re.compile(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
@@ -216,7 +217,9 @@ def given_grade(value: object) -> str:
 
 def grade_by_type(types: Sequence[str]) -> Grading | None:
     """Grade by the PubMed publication types that determine the design."""
-    known = {kind.casefold().replace("randomised", "randomized"): kind for kind in types}
+    known = {
+        name.replace("randomised", "randomized"): kind for name, kind in each_type(types).items()
+    }
     for name, grade in _TYPES.items():
         if name in known:
             return Grading(grade, "publication_type", known[name])
@@ -273,6 +276,6 @@ _CONTROL = frozenset(["case-control studies", "cross-sectional studies"])
 
 
 def _by_open_type(types: Sequence[str]) -> Grading | None:
-    known = {kind.casefold(): kind for kind in types}
+    known = each_type(types)
     name = next((name for name in _OPEN_TYPES if name in known), None)
     return None if name is None else Grading("E", "publication_type", known[name])

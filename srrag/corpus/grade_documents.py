@@ -84,7 +84,7 @@ class GradeDocuments(LLMStep):
     ungraded.
     """
 
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

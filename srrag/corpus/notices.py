@@ -92,7 +92,7 @@ _RELATED: dict[str, tuple[str, str]] = {
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _ANY = re.compile(
     rb"CommentsCorrections\b|related-article\b|[Rr]etract|[Cc]oncern|[Pp]reprint|Erratum"
-    rb"|article-type=.correction"
+    rb"|article-type=.correction|\"notices\": \["
 )
 _TEXT = re.compile(
     rb"<(Abstract|OtherAbstract|ArticleTitle|VernacularTitle|AuthorList)\b[^>]*(?<!/)>.*?</\1>",
@@ -116,12 +116,16 @@ def pubmed_notices(body: bytes) -> list[Notice]:
     types = [inline_text(node) for node in root.iterfind(path)]
     found = [Notice("", standing, "", "type") for standing in of_types(types)]
     for node in root.iterfind(".//CommentsCorrectionsList/CommentsCorrections"):
-        own, other = _REFERENCES.get(node.get("RefType") or "", ("", ""))
-        pmid = pmid_of(node.findtext("PMID") or "")
-        found += _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
+        found += _referred(node.get("RefType") or "", node.findtext("PMID") or "")
     if root.find(".//AbstractText") is None:
         found += _of_ids(found, list(_own_ids(root)))
     return found
+
+
+def _referred(kind: str, told: str) -> Iterator[Notice]:
+    own, other = _REFERENCES.get(kind, ("", ""))
+    pmid = pmid_of(told)
+    return _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
 
 
 def _of_ids(found: Sequence[Notice], own_ids: Sequence[str]) -> list[Notice]:
@@ -175,7 +179,7 @@ def _related_id(node: etree._Element) -> str:
 
 
 def export_notices(body: bytes) -> list[Notice]:
-    """Read the types of a record of an export (`ReadFolder`); other JSON says nothing here.
+    """Read types and references of a record of an export (`ReadFolder`), of no other JSON.
 
     Without an abstract it is no document, and speaks as that of PubMed does.
     """
@@ -187,6 +191,9 @@ def export_notices(body: bytes) -> list[Notice]:
         return []
     types = record.get("publication_types", [])
     found = [Notice("", standing, "", "type") for standing in of_types(types)]
+    for each in record.get("notices", []):
+        kind, _, told = each.partition(" ")
+        found += _referred(kind, told)
     if not record.get("text"):
         ids = ((name, form(record.get(name, ""))) for name, form in _FORMS.items())
         found += _of_ids(found, [f"{name}:{plain}" for name, plain in ids if plain])
@@ -221,7 +228,7 @@ def without_text(format: str, body: bytes) -> bytes:
     return json.dumps(kept, sort_keys=True).encode("ascii")
 
 
-_SPEAKING = ("publication_types",)
+_SPEAKING = ("publication_types", "notices")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -263,6 +263,30 @@ def test_a_retraction_in_a_later_export_counts_for_the_record_of_the_earlier(
     assert reasons == [None, "no_text", "duplicate_id"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "own", "other"),
+    [
+        ("ECI", "concern", "concern_notice"), ("PRIN", "concern", ""), ("RRI", "retracted", ""),
+        ("UIN", "superseded", ""), ("CRI", "superseded", ""), ("EIN", "corrected", ""),
+        ("RIN", "retracted", "retraction_notice"), ("ROF", "retraction_notice", "retracted"),
+        ("ECF", "concern_notice", "concern"), ("PROF", "retraction_notice", "concern"),
+        ("EFR", "correction_notice", "corrected"), ("UOF", "ok", "superseded"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("line", ["AB  - Symptoms lasted 4.1 days.\n", ""])
+def test_medline_says_by_its_tags_what_pubmed_says_in_xml(
+    tmp_path: Path, tag: str, own: str, other: str, line: str
+) -> None:
+    told = f"{tag:4}- Lancet. 2020 Mar 1;1(2):3.\n      doi: 10.9999/n. PMID: 333\n"
+    (tmp_path / "a.nbib").write_text(f"PMID- 90000021\nTI  - Zinc.\n{line}{told}")
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    rows = read_notices(raw_table(records)).to_pylist()
+    found = [(row["about"], row["standing"], row["link"]) for row in rows]
+    assert ("", own, "pmid:333") in found
+    assert (("pmid:90000021", own, "pmid:333") in found) == (not line and own != "ok")
+    assert [row["standing"] for row in rows if row["about"] == "pmid:333"] == [other] * bool(other)
+
+
 def test_a_retraction_in_a_later_file_of_pubmed_counts_too(tmp_path: Path) -> None:
     types = "<PublicationTypeList><PublicationType>{}</PublicationType></PublicationTypeList>"
     for year, kind in (("2019", "Journal Article"), ("2024", "Retracted Publication")):

@@ -77,6 +77,10 @@ def test_given_grade(value: object, expected: str) -> None:
         (["Prospective cohort study"], "D"),
         (["Case Reports"], "E"),
         (["Randomized Controlled Trial", "Retracted Publication"], "E"),
+        (["Journal Article, Randomised Controlled Trial"], "C"),
+        (["Randomized Controlled Trial, Retracted Publication"], "E"),
+        (["Journal Article, Randomized Controlled Trial, Veterinary"], "E"),
+        (["Journal Article, Consensus Development Conference, NIH"], "A"),
     ],
 )
 def test_publication_types(types: list[str], expected: str) -> None:

@@ -106,6 +106,7 @@ def test_the_step_reads_pubmed_and_jats_alone_and_no_broken_body() -> None:
 
 def test_types_and_titles() -> None:
     assert of_types(["Randomized Controlled Trial", "Preprint"]) == ["preprint"]
+    assert of_types(["Journal Article, Retracted Publication"]) == ["retracted"]
     assert of_title("[RETRACTED ARTICLE] Lamps") == "retracted"
     assert of_title("WITHDRAWN: Lamps for pain") == "retracted"
     assert of_title("Retracted muscles after surgery") == of_title("Retraction: Lamps") == ""
