@@ -252,7 +252,8 @@ def grade_document(
 ) -> Grading:
     """Grade a document by given grade, publication types, MeSH and rules, in this order.
 
-    Without any of them it is ungraded. A rule that finds a guideline, a protocol, a systematic
+    Without any of them it is ungraded. Of a letter or a comment no rule decides, since it has the
+    words of the paper that it is about. A rule that finds a guideline, a protocol, a systematic
     review or randomisation overrides a MeSH heading of cohort work, which trials carry too.
     """
     note = ""
@@ -264,7 +265,7 @@ def grade_document(
     if found is None:
         found = grade_by_mesh(mesh)
         if found is None or found.grade == "D" or found.evidence.casefold() in _CONTROL:
-            ruled = grade_by_rules(title, text)
+            ruled = None if _is_letter(types) else grade_by_rules(title, text)
             if ruled and (found is None or ruled.source.removeprefix("rule:") in DECISIVE_RULES):
                 found = ruled
     if found is None:
@@ -273,6 +274,10 @@ def grade_document(
 
 
 _CONTROL = frozenset(["case-control studies", "cross-sectional studies"])
+
+
+def _is_letter(types: Sequence[str]) -> bool:
+    return not each_type(types).keys().isdisjoint(("letter", "comment"))
 
 
 def _by_open_type(types: Sequence[str]) -> Grading | None:

@@ -19,10 +19,17 @@ _TOPIC = (  # papers about guidelines are not guidelines
     r"|(?:re|over)view of|compar\w+|evaluat(?:ed|ing)|(?<!the )evaluation of|validat\w+"
     r"|trial|survey|cohort|cost\w*|reporting"
 )
-_NOT_NON = r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
+_NOT_NON = (
+    r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
+    r"(?<!without )(?<!\bno )(?<!neither )(?<!\bnor )"
+)
+_NOT_DONE = (
+    r"(?! (?:was|were) (?:(?:impossible|infeasible|unfeasible)\b|not (?:possible|feasible"
+    r"|performed|done|used|carried out|undertaken|conducted|practicable|applied|attempted)\b))"
+)
 
 
-_HYPHENS = str.maketrans("\u2010\u2011", "--")
+_HYPHENS = str.maketrans("\u2010\u2011\u2012\u2013", "----")
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,23 @@ def _rule(name: str, grade: str, field: str, pattern: str) -> Rule:
     return Rule(name, grade, field, re.compile(pattern, re.IGNORECASE))
 
 
+_QUOTE = r"[\"'\u2018\u2019\u201c\u201d]"
+
 # The first hit wins. Only a title can mark a guideline: an abstract's own words
 # can never lift a document to grade A.
 RULES: tuple[Rule, ...] = (
+    _rule(  # a letter has the name of the paper that it may speak against
+        "letter_title",
+        "E",
+        "title",
+        r"\A\W*(?:(?:in )?(?:re|response to|reply(?: to)?|reply by the authors?)"
+        rf"(?:\s?:| ?(?={_QUOTE}))"
+        r"|(?:an? )?(?:comment(?:s|ary)?|letter(?: to the editor)?)(?: on\b| regarding\b|\s?:)"
+        r"|(?:an? )?letter to the editor\b|(?:an? )?critique of\b"
+        r"|(?:erratum|corrigendum)\b|correction(?: to)?\s?:)"
+        r"|: an? (?:critique|commentary)\W*\Z"
+        r"|\bauthors?['\u2019]?s? (?:reply|response)\W*\Z",
+    ),
     _rule(
         "animal_title",
         "E",
@@ -122,8 +143,8 @@ RULES: tuple[Rule, ...] = (
         "trial_title",
         "C",
         "title",
-        _NOT_NON
-        + r"\b(?:randomi[sz]ed|randomi[sz]ation|rct)\b(?! (?:controlled |clinical )?trials\b)"
+        _NOT_NON + rf"\b(?:randomi[sz]ed|randomi[sz]ation{_NOT_DONE}|rct)\b"
+        r"(?! (?:controlled |clinical )?trials\b)"
         r"|\b(?:double|single|triple)-?(?: )?(?:blind|masked)|\bplacebo-? ?controlled\b"
         r"|\bcross-? ?over (?:trial|study|design)\b",
     ),
@@ -185,8 +206,10 @@ RULES: tuple[Rule, ...] = (
         r"|randomly (?:[\w-]+ ){0,2}?(?:assign\w*|allocat\w*|divid\w*|distribut\w*|receiv\w*"
         r"|randomi\w*"
         r"|assort\w*|treated|grouped|separated|given|administered)"
-        r"|(?:assign\w*|allocat\w*|divid\w*)(?: [\w-]+){0,4}? (?:randomly|at random|by random\w*)\b"
-        r"|random(?:i[sz]ed)? (?:allocation|assignment)|randomi[sz]ation|randomi[sz]ing"
+        r"|(?:assign\w*|allocat\w*|divid\w*)(?: (?!not\b)[\w-]+){0,4}?"
+        r" (?:randomly|at random|by random\w*)\b"
+        rf"|random(?:i[sz]ed)? (?:allocation|assignment)|randomi[sz]ation{_NOT_DONE}"
+        r"|randomi[sz]ing"
         r"|(?:double|triple|observer|assessor)-? ?(?:blind|masked)|placebo-? ?controlled"
         r"|cross-? ?over (?:[\w-]+ )?(?:trial|study|design|experiment|manner|fashion))",
     ),
@@ -235,6 +258,7 @@ RULES: tuple[Rule, ...] = (
 
 DECISIVE_RULES = frozenset(
     [
+        "letter_title",
         "guideline_title",
         "protocol_title",
         "protocol_methods",

@@ -112,6 +112,75 @@ def test_mesh() -> None:
     assert grade_by_mesh(["Humans", "Randomized Controlled Trials as Topic"]) is None
 
 
+LETTERS = [
+    "Response to: Clinical practice guidelines for the management of sepsis",
+    "Comment on: ESC guidelines for heart failure",
+    "Re: AUA guidelines on kidney stones",
+    "Letter to the editor regarding the expert consensus on gout",
+    "Comment on 'Aspirin: a systematic review and meta-analysis'",
+    "Aspirin for sepsis: a randomized trial - authors' reply",
+]
+
+
+@pytest.mark.parametrize("title", LETTERS)
+def test_a_letter_is_not_the_paper_that_it_names(title: str) -> None:
+    assert grade(title, types=["Letter", "Comment"]) == ("E", "publication_type")
+    assert grade(title, types=["Letter, Comment"]) == ("E", "publication_type")
+    assert grade(title) == grade(title, mesh=["Cohort Studies"]) == ("E", "rule:letter_title")
+    assert grade("Guidelines for the management of sepsis", types=["Comment"])[0] == "E"
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Critique of the NICE guidelines for chronic fatigue", "E"),
+        ("Erratum to: Clinical practice guidelines for asthma", "E"),
+        ("Correction to: Aspirin, a randomised trial", "E"),
+        ("Response to aspirin: a systematic review", "B"),
+        ("Response to antidepressants in old age: a randomized trial", "C"),
+        ("Correction of hyponatraemia: a systematic review", "B"),
+        ("Letters to patients after surgery: a randomised trial", "C"),
+        ("Reply rates to two questionnaires: a randomised trial", "C"),
+    ],
+)
+def test_a_title_that_begins_as_a_letters_is_one_only_with_its_words(
+    title: str, expected: str
+) -> None:
+    assert grade(title)[0] == expected
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Patients chose their treatment, without randomisation.",
+        "Groups were formed by choice; no randomization was performed.",
+        "Randomisation was not possible, so surgeons chose.",
+        "Allocation was not at random: the ward decided.",
+        "The study was neither randomised nor blinded.",
+        "The study was neither masked nor randomised.",
+    ],
+)
+def test_a_denial_of_randomisation_is_no_trial(said: str) -> None:
+    assert grade("Heel pads", f"## Methods\n\n{said}")[0] != "C"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Patients were randomised, without blinding.",
+        "Randomisation was not stratified by site.",
+        "Of 40 randomised patients ten were later treated without randomisation.",
+        "No patient was lost; patients were allocated at random to pads or none.",
+    ],
+)
+def test_a_trial_that_denies_something_else_is_one(said: str) -> None:
+    assert grade("Heel pads", f"## Methods\n\n{said}")[0] == "C"
+
+
+def test_a_dash_in_a_word_is_a_hyphen() -> None:
+    assert grade("Heel pads: a non\u2013randomized study")[0] == "D"
+
+
 def test_a_trial_indexed_with_follow_up_stays_a_trial() -> None:
     text = "## Methods\n\nPatients were randomly assigned to one of two groups."
     assert grade("T", text, mesh=["Follow-Up Studies"]) == ("C", "rule:randomised_methods")

@@ -20,6 +20,7 @@ PAPERS = [
 
 # A rule, and words of the title of a paper that has its cue and is not for it.
 BESIDE = {
+    "letter_title": "Correction of anemia",
     "animal_title": "in vitro fertilization on embryo",
     "animal_methods": "Estrogen and fracture",
     "guideline_title": "Why don't physicians follow",
