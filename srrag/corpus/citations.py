@@ -123,18 +123,26 @@ def export_format(body: bytes, suffix: str = "") -> str:
     return next(named, _SUFFIXES.get(suffix, table))
 
 
-def read_citations(body: bytes, kind: str) -> list[Citation]:
-    """Read the records of an export; raises Unparsable where there is none, with what is there."""
-    if kind == "endnote":
-        found = [_record(_of_xml(node), kind) for node in xml_root(body).iter("{*}record")]
-    else:
-        text = decode(body)[0].replace("\r\n", "\n").replace("\r", "\n")
-        readers = {"csv": _of_csv, "bibtex": _of_bibtex}
-        every = readers[kind](text) if kind in readers else _of_tags(text, kind)
-        found = [_record(fields, kind) for fields in every]
+def read_citations(body: bytes, kind: str) -> Iterator[Citation]:
+    """Yield the records of an export; raises Unparsable at the end for those it could not read.
+
+    It also raises where there is no record.
+    """
+    found = False
+    for fields in _every(body, kind):
+        found = True
+        yield _record(fields, kind)
     if not found:
         raise Unparsable("no_records", f"no record of {kind} in it")
-    return found
+
+
+def _every(body: bytes, kind: str) -> Iterator[Fields]:
+    if kind == "endnote":
+        yield from map(_of_xml, xml_root(body).iter("{*}record"))
+        return
+    text = decode(body)[0].replace("\r\n", "\n").replace("\r", "\n")
+    readers = {"csv": _of_csv, "bibtex": _of_bibtex}
+    yield from readers[kind](text) if kind in readers else _of_tags(text, kind)
 
 
 def _record(fields: Fields, kind: str) -> Citation:
@@ -218,8 +226,9 @@ def _of_csv(text: str) -> Iterator[Fields]:
             if any(row):
                 pairs = zip(names, row, strict=False)
                 yield {name: [value.strip()] for name, value in pairs if value.strip()}
-    except csv.Error as error:
-        raise Unparsable("broken_csv", f"line {rows.line_num}: {error}") from error
+    except csv.Error as error:  # what stands behind may be the rest of a text with commas
+        detail = f"line {rows.line_num}: {error}; no row from there on is read"
+        raise Unparsable("broken_csv", detail) from error
 
 
 def _names(head: str, delimiter: str) -> list[str]:
@@ -241,8 +250,15 @@ def _of_bibtex(text: str) -> Iterator[Fields]:
 
     parser = BibTexParser(common_strings=True, ignore_nonstandard_types=False)
     parser.customization = convert_to_unicode
-    for entry in loads(text, parser).entries:
+    entries = loads(text, parser).entries
+    for entry in entries:
         yield {key: [re.sub(r"[{}]", "", value)] for key, value in entry.items() if value}
+    opened = len(_ENTRY.findall(text))
+    if len(entries) < opened:  # the parser drops what it cannot read
+        raise Unparsable("broken_bibtex", f"{len(entries)} of {opened} entries could be read")
+
+
+_ENTRY = re.compile(r"^[ \t]*@(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE | re.MULTILINE)
 
 
 def _of_xml(record: Any) -> Fields:

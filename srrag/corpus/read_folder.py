@@ -11,8 +11,10 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import unquote
@@ -40,28 +42,46 @@ def is_packed(name: str) -> bool:
     return name.lower().endswith((".gz", ".zip", ".epub", *_TAR))
 
 
-def members(file: Path, most: int) -> Iterator[tuple[str, bytes]]:
+def members(file: Path, most: int) -> Iterator[tuple[str, bytes | Unparsable]]:
     """Yield the name of each file within, and up to `most` + 1 of its bytes.
 
-    Hidden files are passed over. Raises Unparsable where the archive is damaged, has a password, or
-    holds over `MAX_BYTES`.
+    Hidden files are passed over. A damaged file of a .zip, or one with a password, gives the
+    reason. Raises Unparsable where the archive itself is damaged or holds over `MAX_BYTES`.
     """
     total = 0
+    alone = file.name.lower().endswith((".zip", ".epub"))  # these hold each file by itself
     try:
-        for name, stream in _streams(file):
+        for name, opened in _streams(file):
             if _HIDDEN.search(name):
                 continue
-            if name.lower().endswith(".gz") and not isinstance(stream, gzip.GzipFile):
-                shown, body = _unpacked(name, stream, most)
-            else:
-                shown, body = name, stream.read(most + 1)
+            try:
+                shown, body = _read(name, opened, most)
+            except _BROKEN_OR_FOREIGN as error:
+                if not alone:
+                    raise
+                yield name, _damaged(error)
+                continue
             total += len(body)
             if total > MAX_BYTES:
                 raise Unparsable("too_large", f"over {MAX_BYTES} bytes unpacked")
             yield shown, body
     except _BROKEN_OR_FOREIGN as error:
-        detail = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Unparsable("broken_archive", detail) from error
+        raise _damaged(error) from error
+
+
+_Opened = Callable[[], AbstractContextManager[IO[bytes] | gzip.GzipFile]]
+
+
+def _read(name: str, opened: _Opened, most: int) -> tuple[str, bytes]:
+    with opened() as stream:
+        if name.lower().endswith(".gz") and not isinstance(stream, gzip.GzipFile):
+            return _unpacked(name, stream, most)
+        return name, stream.read(most + 1)
+
+
+def _damaged(error: Exception) -> Unparsable:
+    detail = (str(error).splitlines() or [type(error).__name__])[0]
+    return Unparsable("broken_archive", detail)
 
 
 def _unpacked(name: str, stream: IO[bytes], most: int) -> tuple[str, bytes]:
@@ -72,28 +92,30 @@ def _unpacked(name: str, stream: IO[bytes], most: int) -> tuple[str, bytes]:
         return name, b""
 
 
-def _streams(file: Path) -> Iterator[tuple[str, IO[bytes] | gzip.GzipFile]]:
+def _streams(file: Path) -> Iterator[tuple[str, _Opened]]:
+    """Yield the name of each file within, and what opens it."""
     name = file.name.lower()
     if name.endswith(_TAR):
         with tarfile.open(file) as tar:
             for entry in tar:
-                if entry.isfile() and (stream := tar.extractfile(entry)) is not None:
-                    yield entry.name, stream
+                if entry.isfile():
+                    yield entry.name, partial(_of_tar, tar, entry)
     elif name.endswith(".epub"):
         with zipfile.ZipFile(file) as archive:
             held = {*archive.namelist()}
             for chapter in _chapters(archive):  # one that is not there is an empty page
-                with archive.open(chapter) if chapter in held else io.BytesIO() as stream:
-                    yield chapter, stream
+                yield chapter, partial(archive.open, chapter) if chapter in held else io.BytesIO
     elif name.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
                 if not info.is_dir():
-                    with archive.open(info) as stream:
-                        yield info.filename, stream
+                    yield info.filename, partial(archive.open, info)
     else:
-        with gzip.open(file) as unpacked:
-            yield file.name[: -len(".gz")], unpacked
+        yield file.name[: -len(".gz")], partial(gzip.GzipFile, file)
+
+
+def _of_tar(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    return tar.extractfile(entry) or io.BytesIO()
 
 
 def _chapters(book: zipfile.ZipFile) -> Iterator[str]:
@@ -165,7 +187,7 @@ class ReadFolder:
                 yield refused
             elif is_packed(name):
                 for member, body in members(file, self.max_file_bytes):
-                    yield from self._documents(f"{name}/{member}", len(body), body)
+                    yield from self._member(f"{name}/{member}", body)
             else:
                 size = file.stat().st_size
                 body = b"" if size > self.max_file_bytes else self._bytes(file)
@@ -174,6 +196,13 @@ class ReadFolder:
             yield refusal(name, kind, error.reason, f"{name}: {error.detail}")
         except OSError as error:
             yield refusal(name, kind, "unreadable", f"{name}: {error.strerror}")
+
+    def _member(self, name: str, body: bytes | Unparsable) -> Iterator[RawRecord]:
+        if isinstance(body, Unparsable):
+            kind = FORMATS.get(PurePosixPath(name).suffix.lower(), "")
+            yield refusal(name, kind, body.reason, f"{name}: {body.detail}")
+        else:
+            yield from self._documents(name, len(body), body)
 
     def _documents(self, name: str, size: int, body: bytes) -> Iterator[RawRecord]:
         """Yield the records of one file."""

@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ CSV = 'PMID;Title;Abstract;Publication Year\n1;Honey;"Honey; eased\ncough.";2020
 
 def read(text: str) -> list[dict[str, Any]]:
     body = text.encode()
-    return read_citations(body, export_format(body))
+    return [*read_citations(body, export_format(body))]
 
 
 def test_ris_keeps_each_record_also_one_without_its_end() -> None:
@@ -145,7 +146,7 @@ def test_other_formats_by_their_first_lines(text: str, wanted: dict[str, Any]) -
 def test_a_table_saved_as_text_is_known_by_its_columns() -> None:
     table = "Author\tTitle\tYear\tAbstract\nA B\tHoney\t2020\tHoney eased cough.\n"
     assert export_format(table.encode(), ".txt") == "csv"
-    assert read_citations(table.encode(), "csv")[0]["text"] == "Honey eased cough."
+    assert next(read_citations(table.encode(), "csv"))["text"] == "Honey eased cough."
     assert export_format(b"A title\tand an abstract that goes on.\n", ".txt") == ""
 
 
@@ -172,7 +173,7 @@ def test_csv_by_the_names_of_its_columns() -> None:
     assert first == {"title": "Honey", "text": "Honey; eased\ncough.", "year": "2020", "pmid": "1"}
     assert "text" not in second
     with pytest.raises(Unparsable, match="no column 'abstract'; the columns are a,title"):
-        read_citations(b"a,title\n1,2\n", "csv")
+        next(read_citations(b"a,title\n1,2\n", "csv"))
 
 
 @pytest.mark.parametrize(
@@ -320,6 +321,44 @@ def test_one_record_of_two_exports_without_an_id_counts_once(tmp_path: Path) -> 
     records = ReadFolder(path=str(tmp_path)).scan()
     refused = ["", "", "duplicate_id", "duplicate_content"]
     assert [record.reason for record in records] == refused
+
+
+def reasons(records: Iterable[RawRecord]) -> dict[str, str]:
+    return {record.source: record.reason for record in records}
+
+
+def test_the_rows_before_a_broken_one_are_kept(tmp_path: Path) -> None:
+    rows = [f"{n},Zinc {n},Four days." for n in range(1, 6)]
+    rows[2] = f'3,Zinc 3,"{"x" * 140_000}\nand, the, rest of it"'
+    (tmp_path / "a.csv").write_text("\n".join(["pmid,title,abstract", *rows]))
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [(each.source_id, each.reason) for each in records] == [
+        ("1", ""), ("2", ""), ("a.csv", "broken_csv"),
+    ]  # fmt: skip
+    assert "line 4: field larger than field limit" in records[-1].detail
+    assert "no row from there on" in records[-1].detail
+
+
+def test_an_entry_of_bibtex_that_is_dropped_is_told(tmp_path: Path) -> None:
+    entry = "@article{{{0}, title = {{{1}}}, abstract = {{Honey eased cough.}}}}\n\n"
+    told = [entry.format("a", "A"), entry.format("b", "B {open"), entry.format("c", "C")]
+    (tmp_path / "a.bib").write_text("@comment{x}\n@string{j = {J}}\n" + "".join(told))
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [each.reason for each in records] == ["", "", "broken_bibtex"]
+    assert records[-1].detail == "a.bib: 2 of 3 entries could be read"
+
+
+def test_a_damaged_member_of_a_zip_costs_itself(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for n in range(4):
+            archive.writestr(f"{n}.md", f"Walking helps {n} knees.")
+    body = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(body.replace(b"helps 1 knees", b"harms 1 knees"))
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert reasons(records) == {
+        "a.zip/0.md": "", "a.zip/1.md": "broken_archive", "a.zip/2.md": "", "a.zip/3.md": "",
+    }  # fmt: skip
+    assert records[1].detail == "a.zip/1.md: Bad CRC-32 for file '1.md'"
 
 
 def test_a_member_over_the_cap_is_named(tmp_path: Path) -> None:
