@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -45,8 +45,9 @@ def is_packed(name: str) -> bool:
 def members(file: Path, most: int) -> Iterator[tuple[str, bytes | Unparsable]]:
     """Yield the name of each file within, and up to `most` + 1 of its bytes.
 
-    Hidden files are passed over. A damaged file of a .zip, or one with a password, gives the
-    reason. Raises Unparsable where the archive itself is damaged or holds over `MAX_BYTES`.
+    Hidden files are passed over, and of one name all but the last. A damaged file of a .zip, or one
+    with a password, gives the reason. Raises Unparsable where the archive itself is damaged or
+    holds over `MAX_BYTES`.
     """
     total = 0
     alone = file.name.lower().endswith((".zip", ".epub"))  # these hold each file by itself
@@ -96,9 +97,10 @@ def _streams(file: Path) -> Iterator[tuple[str, _Opened]]:
     """Yield the name of each file within, and what opens it."""
     name = file.name.lower()
     if name.endswith(_TAR):
+        last = _last(file)
         with tarfile.open(file) as tar:
             for entry in tar:
-                if entry.isfile():
+                if entry.isfile() and last.get(entry.name, entry.offset) == entry.offset:
                     yield entry.name, partial(_of_tar, tar, entry)
     elif name.endswith(".epub"):
         with zipfile.ZipFile(file) as archive:
@@ -107,11 +109,24 @@ def _streams(file: Path) -> Iterator[tuple[str, _Opened]]:
                 yield chapter, partial(archive.open, chapter) if chapter in held else io.BytesIO
     elif name.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
-            for info in archive.infolist():
-                if not info.is_dir():
+            for info in archive.infolist():  # of one name the last is the one that it opens
+                if not info.is_dir() and info is archive.getinfo(info.filename):
                     yield info.filename, partial(archive.open, info)
     else:
         yield file.name[: -len(".gz")], partial(gzip.GzipFile, file)
+
+
+def _last(file: Path) -> dict[str, int]:
+    """Where the last file of each name begins: "tar -r" puts a newer version behind the older.
+
+    Of a damaged archive it is the last before the damage.
+    """
+    last: dict[str, int] = {}
+    with suppress(*_BROKEN_OR_FOREIGN), tarfile.open(file) as tar:
+        for entry in tar:
+            if entry.isfile():
+                last[entry.name] = entry.offset
+    return last
 
 
 def _of_tar(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:

@@ -361,6 +361,40 @@ def test_a_damaged_member_of_a_zip_costs_itself(tmp_path: Path) -> None:
     assert records[1].detail == "a.zip/1.md: Bad CRC-32 for file '1.md'"
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
+def test_of_one_name_in_an_archive_the_last_file_counts(tmp_path: Path, name: str) -> None:
+    told = [("g.md", "The dose is 5 mg."), ("h.md", "Rest."), ("g.md", "The dose is 50 mg.")]
+    if name == "a.zip":
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, text in told:
+                archive.writestr(member, text)
+    else:
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as tar:
+            for member, text in told:
+                info = tarfile.TarInfo(member)
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text.encode()))
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert [(each.source, each.body.decode(), each.reason) for each in records] == [
+        (f"{name}/h.md", "Rest.", ""), (f"{name}/g.md", "The dose is 50 mg.", ""),
+    ]  # fmt: skip
+
+
+def test_of_a_damaged_tar_what_stands_before_the_damage_is_read(tmp_path: Path) -> None:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        for n in range(3):
+            info = tarfile.TarInfo(f"{n}.md")
+            info.size = 60_000
+            tar.addfile(info, io.BytesIO(str(n).encode() * 60_000))
+    (tmp_path / "a.tar").write_bytes(whole.getvalue()[:150_000])
+    records = list(ReadFolder(path=str(tmp_path)).scan())
+    assert reasons(records) == {
+        "a.tar/0.md": "", "a.tar/1.md": "", "a.tar": "broken_archive",
+    }  # fmt: skip
+
+
 def test_a_member_over_the_cap_is_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("big.txt", "x" * 5_000)
