@@ -30,7 +30,9 @@ from srrag.storage.mirror import exists, listing
 Overrides = tuple[str, ...]
 OWN = ("sweep", "out")
 """Keys that are about the sweep, not about a configuration."""
-COMMON = ("bench", "profile", "completions", "budget", "mentions")
+COMMON = (
+    "bench", "profile", "completions", "budget", "mentions", "in_sample", "controls", "estimate",
+)  # fmt: skip
 """Keys that hold for all configurations, or they could not be compared or run together."""
 
 
@@ -115,6 +117,9 @@ def configurations(
     argv = [item for item in overrides if first_key(item) not in OWN]
     if any(first_key(item) == "baseline" for item in argv):
         raise UsageError("baseline=: a sweep names the row to compare with by sweep.baseline=")
+    for item in argv:
+        if listed(item) and first_key(item) in COMMON:
+            raise UsageError(f"{item}: it holds for all rows; give it one value")
     common = [item for item in argv if not listed(item)]
     made: dict[str, Configuration] = {}
     identities: set[str] = set()
