@@ -23,6 +23,7 @@ from srrag.lab.report.row import Row
 from srrag.lab.report.view import BenchmarkView, Column
 
 MAX_EVIDENCE = 20
+"""Pieces of evidence that are shown of an answer; those that it cites are shown whatever."""
 LEFT_OUT = {
     "question": "the report has the text of the benchmark",
     "choice": "`option` is its text",
@@ -215,12 +216,21 @@ def _compared(name: str, known: _Known) -> list[list[Any]]:
 
 
 def _answered(told: dict[str, Any], relevant: set[str]) -> dict[str, Any]:
-    """Return an answer with its evidence and trace, or the first windows of a ranking."""
+    """Return an answer with its evidence and trace, or the first windows of a ranking.
+
+    The answer is made of all its evidence, or citations and notes of later pieces would be lost.
+    """
     if not told:
         return {"kept": False}
     listed = told["evidence"] if "evidence" in told else _windows(told.get("hits") or [])
-    row = {**_BLANK, **told, "evidence": listed[:MAX_EVIDENCE]}
-    reply = AnswerRecord.of({**row, "reject": None}, explained=True).json
+    row = {**_BLANK, **told, "evidence": listed}
+    record = AnswerRecord.of({**row, "reject": None}, explained=True)
+    reply, cited = record.json, {item.number for item in record.cited}
+    reply["evidence"] = [
+        item
+        for item in reply["evidence"]
+        if item["number"] <= MAX_EVIDENCE or item["number"] in cited
+    ]
     for item in reply["evidence"]:
         item["relevant"] = bool(relevant & {item["unit_id"], item["doc_id"], item["source_id"]})
     return {"kept": True, **reply, "ranking": "answer" not in told, "reject": row["reject"]}

@@ -17,7 +17,14 @@ from srrag.core.schema import HITS
 from srrag.lab.report.drilldown import Drilldown, drilldown
 from srrag.lab.report.results import Results, read_results, scored, write_answers, write_results
 from srrag.lab.report.view import benches
-from tests.unit.lab.report.toy_results import HOSTILE, toy_gold, toy_rows, write_toy
+from tests.unit.lab.report.toy_results import (
+    ANSWERS,
+    HOSTILE,
+    toy_answers,
+    toy_gold,
+    toy_rows,
+    write_toy,
+)
 
 
 @pytest.fixture
@@ -84,3 +91,19 @@ def test_of_a_ranking_there_are_its_first_windows(tmp_path: Path) -> None:
     told = unpack(of(read_results(tmp_path), 0).shown[0].packed)
     assert told["ranking"] and told["evidence"][0]["unit_id"] == "u1"
     assert len(told["evidence"]) == 20
+
+
+def test_what_an_answer_cites_is_shown_however_late_it_stands(tmp_path: Path) -> None:
+    (row, *_) = toy_answers().to_pylist()
+    piece = {**row["evidence"][0], "standing": ""}
+    pieces = [{**piece, "evidence_id": f"e{n}", "doc_id": f"d{n}"} for n in range(1, 26)]
+    pieces[22]["standing"] = "concern"
+    cites = [{"text": "It works.", "evidence_ids": ["e23"]}]
+    told = {**row, "answer": "It works. [23]", "evidence": pieces, "sentences": cites}
+    write_answers(tmp_path, "plain", pa.Table.from_pylist([told], schema=ANSWERS))
+    write_results(tmp_path, toy_rows()[:1], [], toy_gold())
+    shown = {each.query_id: each for each in of(read_results(tmp_path), 0).shown}
+    detail = unpack(shown["q1"].packed)
+    assert detail["sentences"][0]["citations"] == [23]
+    assert any("[23]: under an expression of concern" in each["text"] for each in detail["notes"])
+    assert [item["number"] for item in detail["evidence"]] == [*range(1, 21), 23]
