@@ -20,6 +20,7 @@ from openpyxl.worksheet.datavalidation import DataValidation
 
 from srrag.core.rows import Row
 from srrag.lab.datasets import json_lines
+from srrag.storage import mirror
 
 SHEET = "questions"
 FILLED_IN = (
@@ -227,6 +228,25 @@ def read_decisions(paths: Sequence[Path]) -> tuple[list[ReviewDecision], int]:
                 )
             found[decision.query_id] = decision
     return list(found.values()), undecided
+
+
+def unfilled(path: Path) -> Path:
+    """The path for a new review file: a number is added where reviewers have filled one in.
+
+    A file that cannot be read counts as filled in.
+    """
+    free, number = path, 1
+    while mirror.bring(free).exists() and _filled_in(free):
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def _filled_in(path: Path) -> bool:
+    try:
+        return any(_text(row.get(name)) for _, row in _rows(path) for name in FILLED_IN)
+    except ValueError:
+        return True
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -18,10 +18,11 @@ from srrag.core.rows import Row
 from srrag.core.schema import REJECTS
 from srrag.core.spec import content_id
 from srrag.lab.benchmark.release import composition, public_row, read_public, rebuilt
-from srrag.lab.benchmark.review import review_rows, write_sheet
+from srrag.lab.benchmark.review import review_rows, unfilled, write_sheet
 from srrag.lab.benchmark.sample import CHALLENGE
 from srrag.runner.part import live
 from srrag.runner.progress import say
+from srrag.storage import mirror
 from srrag.storage.atomic_write import commit, write_parquet
 from srrag.storage.store import Store
 
@@ -197,14 +198,16 @@ def write(
         ("validation", [row for row in official if row["split"] == VALIDATION]),
         ("challenge", waiting),
         ("public", public),
-        ("review", review),
     ):
         write_lines(out / f"{name}.jsonl", rows)
-    commit(out / "review.xlsx", lambda path: write_sheet(path, review))
+    # What reviewers filled in stands nowhere else, so that it is never replaced.
+    write_lines(unfilled(out / "review.jsonl"), review)
+    commit(sheet := unfilled(out / "review.xlsx"), lambda path: write_sheet(path, review))
     return {
         "questions": len(official),
         "challenge_waiting": len(waiting),
         "to_review": len(review),
+        "review": str(sheet),
         **composition(official),
         "split": {
             **split.sizes(),
@@ -217,9 +220,14 @@ def write(
 
 
 def rebuild(path: Path, store: Store, build: str, out: Path) -> dict[str, Any]:
-    """Restore the quotes of a public benchmark from the documents of a root."""
+    """Restore the quotes of a public benchmark from the documents of a root.
+
+    It is not written over a benchmark that was made of a root, which holds more.
+    """
     if not path.is_file():
         raise UsageError(f"rebuild={path} is not a file")
+    if mirror.exists(out / "rejects.parquet"):
+        raise UsageError(f"out={out} holds a benchmark that was made here; give another out=")
     with reading(path):
         rows = read_public(path)
     wanted = {each["doc"] for row in rows for each in row["gold"]}
@@ -263,6 +271,7 @@ def report(summary: Mapping[str, Any]) -> str:
         f"gold windows a question: {gold['mean']} (median {gold['median']}, most {gold['most']})",
         f"split: {split['train']} train, {split['validation']} validation; to share no gold "
         f"document {split['moved']} were moved, {split['left_out']} stand on neither side",
+        f"to review: {summary['to_review']} questions → {summary['review']}",
         f"public: {summary['public']['questions']} questions; "
         f"withheld {summary['public']['withheld'] or 'nothing'}",
     ]

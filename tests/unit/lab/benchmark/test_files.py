@@ -7,17 +7,24 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openpyxl import load_workbook
 
+from srrag.core.errors import UsageError
 from srrag.core.schema import empty_value
 from srrag.lab.benchmark.release import ideal_text, public_row, question_row, read_public, rebuilt
+from srrag.lab.benchmark.review import SHEET
 from srrag.lab.benchmark.sample import GOLD, NUGGETED
 from srrag.lab.experiment.benchmark_files import (
     LEFT_OUT,
     TRAIN,
     VALIDATION,
+    Release,
+    rebuild,
     shared_documents,
     split_questions,
+    write,
 )
+from srrag.storage.store import Store
 
 WINDOW = "Pain fell by 29 points with strength training at three months in adults with heel pain."
 TEXT = f"# Trial\n\n{WINDOW}\n"
@@ -87,6 +94,31 @@ def test_the_same_corpus_gives_the_quotes_back(tmp_path: Path) -> None:
     assert [gold["quote"] for gold in found[0]["gold"]] == [WINDOW]
     assert rebuilt(rows, {}) == ([], {"document_missing": 1, "without_gold": 1})
     assert rebuilt(rows, {"trial": "x" + TEXT}) == ([], {"text_differs": 1, "without_gold": 1})
+
+
+def test_a_public_copy_is_not_written_over_the_benchmark_that_was_made(tmp_path: Path) -> None:
+    (tmp_path / "public.jsonl").write_text("")
+    (tmp_path / "rejects.parquet").write_text("")
+    with pytest.raises(UsageError, match="holds a benchmark that was made here"):
+        rebuild(tmp_path / "public.jsonl", Store(tmp_path / "R"), "default", tmp_path)
+
+
+def test_a_sheet_that_was_filled_in_stays_as_it_is(tmp_path: Path) -> None:
+    asked = row(
+        split="", review={"decision": "", "comment": ""}, certainty_reason="",
+        counts={"not_graded": 0}, seed={"doc": "trial", "unit_id": "u"}, track="challenge",
+    )  # fmt: skip
+    release = Release(tmp_path, 0.2, 12, 0)
+    texts = {"q": [WINDOW, WINDOW]}
+    assert write(release, [asked], texts, [])["review"] == f"{tmp_path}/review.xlsx"
+    book = load_workbook(tmp_path / "review.xlsx")
+    names = [cell.value for cell in book[SHEET][1]]
+    book[SHEET].cell(2, names.index("decision") + 1).value = "accept"
+    book.save(tmp_path / "review.xlsx")
+    filled = (tmp_path / "review.xlsx").read_bytes()
+    for _ in range(2):
+        assert write(release, [asked], texts, [])["review"] == f"{tmp_path}/review-2.xlsx"
+    assert (tmp_path / "review.xlsx").read_bytes() == filled
 
 
 @pytest.mark.parametrize(

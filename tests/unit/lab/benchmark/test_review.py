@@ -22,6 +22,7 @@ from srrag.lab.benchmark.review import (
     review_rows,
     revised_ideal,
     revised_nuggets,
+    unfilled,
     write_sheet,
 )
 
@@ -252,3 +253,15 @@ def test_decisions_as_lines_may_hold_nuggets_as_lists(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text(json.dumps(row) + "\n")
     (decision,), _ = read_decisions([tmp_path / "d.jsonl"])
     assert [each["importance"] for each in revised_nuggets(decision) or []] == ["vital", "okay"]
+
+
+def test_what_reviewers_filled_in_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "review.xlsx"
+    assert unfilled(path) == path
+    sheet(path, ROWS)
+    assert unfilled(path) == path, "nothing is filled in"
+    for number, filled in enumerate(({"comment": "to discuss"}, {"decision": "accept"}), start=2):
+        sheet(unfilled(path), ROWS, hard=filled)
+        assert unfilled(path) == tmp_path / f"review-{number}.xlsx"
+    (tmp_path / "review.jsonl").write_text("{")
+    assert unfilled(tmp_path / "review.jsonl").name == "review-2.jsonl", "it cannot be read"
