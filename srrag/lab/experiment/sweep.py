@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from srrag.core.figures import Figure
@@ -305,11 +306,15 @@ def bench_group(overrides: Sequence[str], kind: str) -> str:
 def score_tables(
     name: str, scores: Sequence[Scores], questions: Sequence[str], seen: InSample
 ) -> list[pa.Table]:
-    """Return QUESTIONS tables of a system, one a metric; left-out questions have the reason."""
+    """Return QUESTIONS tables of a system, one a metric; left-out questions have the reason.
+
+    Void scores are no values, so that their questions are left out too.
+    """
     tables = []
-    for each in scores:
+    none = {"questions": (), "parts": np.zeros(0), "wholes": np.zeros(0)}
+    for each in (replace(one, **none) if one.void else one for one in scores):
         counted = set(each.questions)
-        reason = f"it lacks {each.metric.needs}"
+        reason = each.void_reason if each.void else f"it lacks {each.metric.needs}"
         left_out = {
             query: seen.reason if query in seen.apart else reason
             for query in questions

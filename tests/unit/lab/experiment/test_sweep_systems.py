@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from srrag.lab.experiment.bench import InSample
 from srrag.lab.experiment.configurations import configurations, made_before
 from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
 from srrag.lab.experiment.running import Terms
-from srrag.lab.experiment.sweep import bench_group
+from srrag.lab.experiment.sweep import bench_group, score_tables
 from srrag.lab.experiment.table import expanded_pairs, paired, readable_pairs
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
@@ -161,3 +162,13 @@ def test_a_row_that_is_not_there_is_named_and_one_left_out_is_not_missed() -> No
     with pytest.raises(UsageError, match=r"sweep\.pairs: 'pla' is no row; there are plain, k=1"):
         expanded_pairs({"plain": "pla"}, ["plain, k=1"])
     assert expanded_pairs({"filter": "plain"}, ["plain, k=1"], {"filter"}) == []
+
+
+def test_where_a_judge_failed_everywhere_no_question_has_a_value() -> None:
+    (scores,) = right(0, 1)
+    void = replace(scores, parts=np.zeros(24), items=24, failed=24, void=True)
+    (table,) = score_tables("row", [void], [*QUESTIONS, "apart"], InSample())
+    assert table["value"].null_count == table.num_rows == 25
+    assert set(table["reason"].to_pylist()) == {void.void_reason}
+    (table,) = score_tables("row", [scores], QUESTIONS, InSample())
+    assert table["value"].null_count == 0
