@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -21,6 +21,7 @@ from srrag.config.compose import configure, listed
 from srrag.core.errors import UsageError, check_numbers
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Step
+from srrag.lab.report.row import NAME
 from srrag.llm.completion import one_line
 from srrag.runner.engines import check_prices, engines_of
 from srrag.runner.pipeline_run import PipelineRun
@@ -129,8 +130,7 @@ def configurations(
     if lacks := _lacking(needed, [item for _, given in wanted for item in given]):
         raise UsageError(lacks)
     for name, given in wanted:
-        if name in made:
-            raise UsageError(f"sweep: two configurations are named {name!r}")
+        _check_name(name, made)
         try:
             if lacks := _lacking(made_by, given):
                 raise UsageError(lacks)
@@ -147,6 +147,17 @@ def configurations(
     if not made:
         raise UsageError("sweep: there is no configuration; name a sweep= or give a list, key=a,b")
     return list(made.values())
+
+
+def _check_name(name: str, made: Collection[str]) -> None:
+    """Raise UsageError for a second configuration of a name, or a name that results refuse."""
+    if name in made:
+        raise UsageError(f"sweep: two configurations are named {name!r}")
+    if not re.match(NAME, name):
+        raise UsageError(
+            f"sweep: {name[:60]!r}… is no name of at most 120 characters; give fewer or shorter "
+            "values, or a row of that name: +sweep.rows.NAME='…'"
+        )
 
 
 def _lacking(made_by: Sequence[FileMadeBefore], overrides: Sequence[str]) -> str:

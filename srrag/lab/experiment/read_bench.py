@@ -291,11 +291,22 @@ def read_bench_answers(terms: Terms) -> Answers:
             "bench.answers"
         )
     steps, documents = judges(bench["judges"]), _documents(terms.root, terms.build)
-    stated = [told_apart({**row.pop("given"), **row}, documents) for row in rows]
+    stated = [_stated(row, documents, path) for row in rows]
     # No root names the documents of stored answers, and two systems have these scores or none.
     stored = bench["answers"] or bench["baseline_answers"]
     articles = None if stored else read_articles(bench, rows)
     return Answers(terms, rows, stated, steps, articles, faulty)
+
+
+def _stated(row: Row, documents: Mapping[str, Row], path: Path) -> Row:
+    """The question as the file states it, with its strata."""
+    try:
+        return told_apart({**row.pop("given"), **row}, documents)
+    except (TypeError, KeyError) as error:
+        raise UsageError(
+            f"bench.path={path}: question {row['query_id']!r}: `gold` is a list of objects with "
+            "`doc`, and `relevant` one of ids"
+        ) from error
 
 
 def _documents(root: str | None, build: str) -> Mapping[str, Row]:

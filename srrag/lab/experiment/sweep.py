@@ -89,6 +89,7 @@ def run_sweep(
     corrected over the metrics of the first row, not over the rows.
     """
     out = terms.out
+    gold = gold_table(terms.name, bench.gold)  # what is odd in the file is found before any run
     placed = place_rows(rows, terms.running)
     sweeps = list({id(each.sweep): each.sweep for each in placed if each.sweep}.values())
     seen = in_sample_of(bench, terms, rows)
@@ -109,7 +110,6 @@ def run_sweep(
     beside = next(row for row in made if row.name == baseline)
     tried = [control_row(beside, name, each, **terms.resampling) for name, each in controls.items()]
     if out:
-        gold = gold_table(terms.name, bench.gold)
         known = gold["query_id"].to_pylist()
         tables = [
             table

@@ -174,21 +174,22 @@ def gold_table(bench: str, questions: Iterable[Mapping[str, Any]]) -> pa.Table:
 
     It reads `query_id`, `text`, the strata, `ideal_answer` (`exact_answer`), `nuggets` (texts or
     {text}), `gold` ({doc, grade}) and `relevant` (ids of windows or documents). A question without
-    a grade gets the best grade of its gold.
+    a grade gets the best grade of its gold. Several answers stand in a row; a stratum that is no
+    text is left out.
     """
     rows = [
         {
             "bench": bench,
             "query_id": row["query_id"],
             "text": row.get("text") or "",
-            "reference": row.get("ideal_answer") or row.get("exact_answer") or "",
+            "reference": _text(row.get("ideal_answer")) or _text(row.get("exact_answer")),
             "nuggets": [n if isinstance(n, str) else n["text"] for n in row.get("nuggets") or []],
             "relevant": [
-                *(g["doc"] for g in row.get("gold") or []),
-                *(row.get("relevant") or []),
+                *(str(g["doc"]) for g in row.get("gold") or []),
+                *map(str, row.get("relevant") or []),
             ],
-            **{name: row.get(name) or None for name in STRATA},
-            "grade": row.get("grade") or _best_grade(row),
+            **{name: _stratum(row, name) for name in STRATA},
+            "grade": _stratum(row, "grade") or _best_grade(row),
         }
         for row in questions
     ]
@@ -196,7 +197,19 @@ def gold_table(bench: str, questions: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def _best_grade(row: Mapping[str, Any]) -> str | None:
-    return min((g["grade"] for g in row.get("gold") or [] if g.get("grade")), default=None)
+    return min(filter(None, (_stratum(g, "grade") for g in row.get("gold") or [])), default=None)
+
+
+def _stratum(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _text(value: Any) -> str:
+    """A text, or several of a list, as BioASQ has them for `exact_answer`."""
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_text, value)))
+    return value if isinstance(value, str) else ""
 
 
 def write_answers(folder: Path, row: str, table: pa.Table) -> None:

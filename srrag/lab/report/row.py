@@ -65,6 +65,10 @@ NO_EFFECT = 0.0005
 """A difference below this prints as .000."""
 
 
+NAME = r"^\S[^\x00-\x1f]{0,119}$"
+"""A name of a row: a line of at most 120 characters."""
+
+
 class Failure(Stated):
     """A question that a step, an engine or a judge failed on."""
 
@@ -100,7 +104,7 @@ class Row(Stated):
     `unfair` says whom the benchmark is unfair to.
     """
 
-    name: str = pydantic.Field(pattern=r"^\S[^\x00-\x1f]{0,119}$")
+    name: str = pydantic.Field(pattern=NAME)
     bench: str
     state: Literal["done", "failed"] = "done"
     reason: str = ""

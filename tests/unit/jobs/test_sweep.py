@@ -83,6 +83,17 @@ def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) ->
         read_bench(Terms.of(config))
 
 
+@pytest.mark.parametrize("odd", [{"gold": ["123"]}, {"gold": [{"id": 1}]}, {"relevant": 3}])
+def test_gold_of_another_shape_is_named_before_anything_runs(
+    tmp_path: Path, odd: dict[str, Any]
+) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text(json.dumps({"query_id": "q7", "text": "Is rest advised?", **odd}) + "\n")
+    config = configure("sweep", ["root=null", "bench=answers", f"bench.path={path}"])
+    with pytest.raises(UsageError, match=r"gold\.jsonl: question 'q7': `gold` is a list"):
+        read_bench(Terms.of(config))
+
+
 @pytest.mark.slow
 def test_seeds_are_rows_with_answers_of_their_own_and_are_summed_up(
     sample_root: Path, tmp_path: Path, capsys: Any

@@ -166,6 +166,7 @@ def test_a_filter_that_is_lacking_is_named_before_anything_runs(sample_root: Pat
         (["pipeline=bm25,bm25"], "two configurations are named 'bm25'"),
         (["pipeline=bm25,dense", "pipeline.rank=x,y"], "configuration 'bm25, rank=x': pipeline: "),
         (["pipeline=bm25", "baseline=dense"], "sweep.baseline="),
+        (["pipeline=bm25", f"+answering.x={'x' * 119},y"], "is no name of at most 120 characters"),
         (["pipeline=bm25", "budget.max_usd=2,500"], "budget.max_usd=2,500: it holds for all rows"),
         (["pipeline=bm25", "bench.limit=50,100"], "bench.limit=50,100: it holds for all rows"),
         (["pipeline=bm25", "in_sample=apart,allow"], "in_sample=apart,allow: it holds for all"),

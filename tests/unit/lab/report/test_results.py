@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from srrag.core.figures import Figure
-from srrag.lab.report.results import read_results, scored, stated, write_results
+from srrag.lab.report.results import gold_table, read_results, scored, stated, write_results
 from srrag.lab.report.row import Row
 from srrag.storage.atomic_write import read_json
 from tests.unit.lab.report.toy_results import (
@@ -144,3 +144,15 @@ def test_failures_of_a_ranking_are_its_questions_alone() -> None:
         "plain: not judged, and counted as worst: items of recall@0 2 of 9, recall@1 2 of 9, "
         "recall@2 2 of 9 and of 2 more metrics"
     ]
+
+
+def test_gold_of_any_shape_makes_a_table() -> None:
+    odd = {
+        "query_id": "q", "text": "Q?", "ideal_answer": "", "condition": ["asthma", "copd"],
+        "exact_answer": [["varenicline", "Chantix"], ["bupropion"]], "grade": 1, "certainty": 2,
+        "subset": None, "relevant": [123], "gold": [{"doc": 5, "grade": "B"}, {"doc": "6"}],
+    }  # fmt: skip
+    (row,) = gold_table("toy", [odd]).to_pylist()
+    assert row["reference"] == "varenicline; Chantix; bupropion"
+    assert (row["condition"], row["grade"], row["certainty"]) == (None, "B", None)
+    assert row["relevant"] == ["5", "6", "123"]
