@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from srrag.core.errors import UsageError
-from srrag.lab.experiment.configurations import configurations, made_before
+from srrag.lab.experiment.configurations import RowOff, configurations, made_before
 from srrag.lab.experiment.estimate import estimate
 from srrag.lab.experiment.evaluate import told
 from srrag.lab.experiment.read_bench import read_bench
@@ -29,12 +29,12 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     bench, path, kind = read_bench(terms), terms.path, terms.bench["kind"]
     if terms.bench.get("answers") or terms.bench.get("baseline_answers"):
         raise UsageError("bench.answers: a sweep's configurations answer themselves")
-    off: dict[str, str] | None = {} if given.get("lacking") == "said" else None
+    off: dict[str, RowOff] | None = {} if given.get("lacking") == "said" else None
     rows = configurations(config["overrides"], given["rows"], bench.asked, made_before(given), off)
     baseline = given["baseline"] or rows[0].name
     if baseline not in (names := [row.name for row in rows]):
         raise UsageError(f"sweep.baseline={baseline}: there are {', '.join(names)}")
-    lost = off or {}
+    lost = {name: each.reason for name, each in (off or {}).items()}
     left_out = {name for name, row in (given["rows"] or {}).items() if row is None} | {*lost}
     pairs = expanded_pairs(given.get("pairs") or {}, names, left_out)
     say(f"{len(rows)} configurations, {bench.questions.num_rows} questions")
@@ -44,7 +44,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         runs = {row.name: row.run for row in rows if row.run}
         return estimate(runs, bench.questions, terms.running.place, bench)
     unfair = str((given.get("unfair") or {}).get(bench_group(config["overrides"], kind)) or "")
-    idle = [row_off(n, why, bench, terms, str(given["rows"][n]), unfair) for n, why in lost.items()]
+    idle = [row_off(name, each, bench, terms, unfair) for name, each in (off or {}).items()]
     found = run_sweep(bench, terms, rows, baseline, off=idle, unfair=unfair)
     summary = told(found, bench, terms, baseline)
     by = terms.bench.get("by") or ""

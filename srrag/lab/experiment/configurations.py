@@ -89,6 +89,14 @@ def _asked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class RowOff:
+    """A configuration that cannot run on a root, and why."""
+
+    reason: str
+    overrides: Overrides
+
+
+@dataclass(frozen=True)
 class FileMadeBefore:
     """A file or folder that rows may read: its key in `sweep`, its path, and the command for it."""
 
@@ -107,7 +115,7 @@ def configurations(
     rows: Mapping[str, Any],
     asked: Callable[[Pipeline], Pipeline],
     made_by: Sequence[FileMadeBefore] = (),
-    off: dict[str, str] | None = None,
+    off: dict[str, RowOff] | None = None,
 ) -> list[Configuration]:
     """Compose and check every configuration; raises UsageError that names the one at fault.
 
@@ -143,7 +151,7 @@ def configurations(
             if off is None:
                 raise UsageError(f"configuration {name!r}: {error}") from error
             made.pop(name, None)
-            off[name] = one_line(error)
+            off[name] = RowOff(one_line(error), given)
     if not made:
         raise UsageError("sweep: there is no configuration; name a sweep= or give a list, key=a,b")
     return list(made.values())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,7 @@ from srrag.core.spec import spec
 from srrag.core.step import Place
 from srrag.engine.base import Model
 from srrag.lab.experiment.bench import Bench, InSample, Outcome, in_sample
-from srrag.lab.experiment.configurations import Configuration
+from srrag.lab.experiment.configurations import Configuration, RowOff
 from srrag.lab.experiment.running import Running, Terms
 from srrag.lab.experiment.table import compared, judged_fit
 from srrag.lab.measure.scores import Scores, figure
@@ -120,16 +121,16 @@ def run_sweep(
     return Swept(made, tried, outcomes, told, seen, sweeps, before)
 
 
-def row_off(name: str, reason: str, bench: Bench, terms: Terms, command: str, unfair: str) -> Row:
+def row_off(name: str, off: RowOff, bench: Bench, terms: Terms, unfair: str) -> Row:
     """A row that does not run on a root, and why."""
     return Row(
         name=name,
         bench=terms.name,
         state="failed",
-        reason=f"off: {reason}",
+        reason=f"off: {off.reason}",
         questions=bench.questions.num_rows,
         unfair=unfair,
-        command=command,
+        command=shlex.join(off.overrides),
     )
 
 

@@ -192,13 +192,19 @@ def expanded_pairs(
     """
     found = []
     for row, against in pairs.items():
-        if row in left_out or against in left_out:
+        if _gone(row, rows, left_out) or _gone(against, rows, left_out):
             continue
         theirs = _settings(against, rows)
         for settings, name in _settings(row, rows).items():
             if other := theirs.get(settings, theirs.get("")):
                 found.append((name, other))
     return found
+
+
+def _gone(name: str, rows: Sequence[str], left_out: Collection[str]) -> bool:
+    """Whether a row is left out, with all rows that lists make of it."""
+    of = [[e for e in each if e == name or e.startswith(f"{name}, ")] for each in (rows, left_out)]
+    return not of[0] and bool(of[1])
 
 
 def _settings(name: str, rows: Sequence[str]) -> dict[str, str]:

@@ -83,6 +83,19 @@ def test_benchmarks_of_any_shape_are_swept(sample_root: Path, tmp_path: Path) ->
         read_bench(Terms.of(config))
 
 
+def test_a_row_that_is_off_is_told_by_its_settings_where_a_list_multiplies_it(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    """Such a row has the name that the list gave it, and no row of that name was written down."""
+    summary = run(
+        tmp_path, sample_root, "sweep=lists", "+sweep.rows.a=pipeline=bm25", "seed=0,1",
+        "+sweep.rows.b=pipeline=nothing", "+sweep.lacking=said",
+    )  # fmt: skip
+    assert set(summary["off"]) == {"b, seed=0", "b, seed=1"}
+    rows = {row.name: row for row in read_results(tmp_path).rows}
+    assert rows["b, seed=1"].command == "pipeline=nothing seed=1"
+
+
 @pytest.mark.parametrize("odd", [{"gold": ["123"]}, {"gold": [{"id": 1}]}, {"relevant": 3}])
 def test_gold_of_another_shape_is_named_before_anything_runs(
     tmp_path: Path, odd: dict[str, Any]

@@ -9,7 +9,13 @@ from srrag.config.compose import configure
 from srrag.config.words import choices
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
-from srrag.lab.experiment.configurations import Configuration, configurations, made_before, named
+from srrag.lab.experiment.configurations import (
+    Configuration,
+    RowOff,
+    configurations,
+    made_before,
+    named,
+)
 from srrag.storage.store import Store
 from tests.conftest import linked
 
@@ -133,14 +139,15 @@ def test_a_root_of_ones_own_leaves_out_the_rows_that_it_lacks_something_for(
     text = {name: of for name, of in pointer["stages"].items() if name not in ("entities", "graph")}
     Store(root).write_pointer("default", {**pointer, "stages": text})
     config = configure("sweep", [f"root={root}", "bench=sample", "sweep=retrieval"])
-    given, off = config["sweep"], dict[str, str]()
+    given, off = config["sweep"], dict[str, RowOff]()
     made = configurations(
         config["overrides"], given["rows"], Pipeline.ranking, made_before(given), off
     )
     assert [row.name for row in made] == ["bm25", "dense", "hybrid", "hybrid_maxsim", "srrag"]
     assert set(off) == {"graph", "hybrid_graph", "srrag_graph", "srrag_no_colbert"}
-    assert "(made by: srrag fit_betr root=S pipeline=srrag_graph" in off["srrag_no_colbert"]
-    assert not any("\n" in why for why in off.values())
+    assert "(made by: srrag fit_betr root=S pipeline=srrag_graph" in off["srrag_no_colbert"].reason
+    assert not any("\n" in each.reason for each in off.values())
+    assert "pipeline=graph" in off["graph"].overrides
 
 
 def test_a_filter_that_is_lacking_is_named_before_anything_runs(sample_root: Path) -> None:

@@ -18,7 +18,7 @@ from srrag.core.pipeline import Pipeline
 from srrag.core.schema import REJECT
 from srrag.core.step import Place
 from srrag.lab.experiment.bench import InSample
-from srrag.lab.experiment.configurations import configurations, made_before
+from srrag.lab.experiment.configurations import RowOff, configurations, made_before
 from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
 from srrag.lab.experiment.running import Terms
 from srrag.lab.experiment.sweep import bench_group, score_tables
@@ -56,14 +56,14 @@ def test_what_ranks_nothing_keeps_its_answer_and_another_word_is_refused() -> No
 def test_rows_that_a_root_cannot_run_are_told_apart(sample_root: Path) -> None:
     argv = [f"root={sample_root}", "bench.path=P", "sweep=systems"]
     config = configure("sweep", argv)
-    off: dict[str, str] = {}
+    off: dict[str, RowOff] = {}
     wanted = config["overrides"], config["sweep"]["rows"], Pipeline.ranking
     rows = configurations(*wanted, made_before(config["sweep"]), off)
     names = [row.name for row in rows]
     assert {"bm25", "hybrid_maxsim", "biogen_d", "rethinking"} <= set(names)
     assert {"rasrag", "rasrag_soft", "ideprag"} <= set(off)
-    assert "forest" in off["rasrag"]
-    assert "hypergraph" in off["ideprag"]
+    assert "forest" in off["rasrag"].reason
+    assert "hypergraph" in off["ideprag"].reason
     assert not set(names) & set(off)
     with pytest.raises(UsageError, match="configuration 'srrag"):
         configurations(*wanted, made_before(config["sweep"]))
@@ -162,6 +162,9 @@ def test_a_row_that_is_not_there_is_named_and_one_left_out_is_not_missed() -> No
     with pytest.raises(UsageError, match=r"sweep\.pairs: 'pla' is no row; there are plain, k=1"):
         expanded_pairs({"plain": "pla"}, ["plain, k=1"])
     assert expanded_pairs({"filter": "plain"}, ["plain, k=1"], {"filter"}) == []
+    some = ["plain, k=1", "filter, k=4"]
+    assert expanded_pairs({"filter": "plain"}, some[:1], {"filter, k=1", "filter, k=4"}) == []
+    assert expanded_pairs({"filter": "plain"}, some, {"filter, k=1"}) == []
 
 
 def test_where_a_judge_failed_everywhere_no_question_has_a_value() -> None:
