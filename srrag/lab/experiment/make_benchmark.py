@@ -136,8 +136,12 @@ class Counted:
         return made
 
     def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
-        """Rank in this process."""
-        return [each.pipeline.open(each.place(self.at))(questions) for each in rankings.values()]
+        """Rank in this process, and count what the rankings ask."""
+        steps = [each.pipeline for each in rankings.values()]
+        if clients := counting_clients(steps, log_folder(self.at), set()):
+            self.counting["ranking"] = clients
+        placed = (replace(each.place(self.at), clients=clients) for each in rankings.values())
+        return [step.open(at)(questions) for step, at in zip(steps, placed, strict=True)]
 
     def told(self, counts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the estimate with the counts of the stages; ValueError if nothing is asked."""

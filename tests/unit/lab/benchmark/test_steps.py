@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +16,9 @@ from srrag.lab.benchmark.sample import GOLD, POOL, POOLED, REFERENCED, SEEDS, SU
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
 from srrag.lab.benchmark.write_question import WriteQuestion
 from srrag.lab.benchmark.write_reference import WriteReference
-from srrag.lab.experiment.make_benchmark import rounds
+from srrag.lab.experiment.make_benchmark import Counted, rounds
 from srrag.llm.read_answer import read
+from tests.engines import AskNumbers, EchoModel
 from tests.golden.bench_cases import PASSAGE, QUESTION, item, row
 
 PICOT = {"P": "adults", "I": "strength training", "C": "", "O": "index", "T": "3 months"}
@@ -256,3 +259,13 @@ def test_nuggets_hold_nothing_that_the_answer_lacks() -> None:
 def test_an_answer_without_a_nugget_is_rejected() -> None:
     made, fault = parsed(SplitNuggets(), exact("Yes."), nuggets(("9 points", "vital")))
     assert (made["reject"]["reason"], fault) == ("no_nuggets", "invented")
+
+
+def test_an_estimate_counts_what_rankings_ask(tmp_path: Path) -> None:
+    asking = AskNumbers(engine=EchoModel(tokenizer="utf8"))
+    ranking: Any = SimpleNamespace(pipeline=asking, place=lambda at: at)
+    numbers = pa.table({"raw_id": ["a", "b"], "value": [1, 2]})
+    counted = Counted(Place(root=tmp_path))
+    (table,) = counted.rank({"srrag": ranking}, numbers)
+    assert table["word"].to_pylist() == ["rules", "rules"]
+    assert counted.told({"sampled": 2})["stages"]["ranking"]["calls"] == 2
