@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -49,15 +51,20 @@ def of_question(config: dict[str, Any]) -> str:
 
 
 def of_build(config: dict[str, Any]) -> str:
-    """What a build of the root's documents would take, by those of a sample."""
+    """What a whole build of the root's documents would take, by those of a sample.
+
+    What the root's log answers is not left out: it holds the first documents before any other.
+    """
     sample, _, total = _sample(config)
     with redirect_stderr(io.StringIO()), TemporaryDirectory() as empty:
         told = _composed("build", config)
         reader = factory.make(told["corpus"], "corpus")
         job = EstimateJob(Store(empty), factory.plan(told, reader))
-        found = job.run(sample, factory.place(told))
+        at = factory.place(told)
+        unanswered = replace(at.account, log=Path(empty) / "completions")
+        found = job.run(sample, replace(at, account=unanswered))
     times = total / len(sample)
-    usd = found["usd"] and found["usd"] * times
+    usd = None if found["usd"] is None else found["usd"] * times
     cost = _cost(found["tokens_in"] * times, found["tokens_out"] * times, usd)
     return f"{total:,} documents, of which {len(sample)} were rendered: {cost}"
 
@@ -96,5 +103,6 @@ def _rows(store: Store, name: str, stage: dict[str, Any]) -> list[dict[str, Any]
 
 
 def _cost(tokens_in: float, tokens_out: float, usd: float | None) -> str:
-    price = f"{usd:,.4f} USD" if usd else "no price known (engine.usd_per_mtok_in, _out)"
+    unknown = "no price known (engine.usd_per_mtok_in, _out)"
+    price = unknown if usd is None else f"{usd:,.4f} USD"
     return f"about {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out, {price}"
