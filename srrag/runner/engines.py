@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from srrag.core.pipeline import PipelineSlice
 from srrag.core.step import Build, Place, Step, within
 from srrag.engine.base import Call, Model, Opener, Reply
 from srrag.engine.client import EngineLoop, LogClient
@@ -33,10 +34,16 @@ class Engines:
 
 
 def engines_of(items: Sequence[Step | Build]) -> list[Model]:
-    """Return the engines with a model that steps and builds ask, each once."""
+    """Return the engines with a model that steps and builds ask, each once.
+
+    A slice of a pipeline asks those of its own steps, not of the steps before it.
+    """
     found: dict[Model, None] = {}
     asking = [
-        each for item in items for each in (within(item) if isinstance(item, Step) else [item])
+        each
+        for item in items
+        for one in (item.steps if isinstance(item, PipelineSlice) else [item])
+        for each in (within(one) if isinstance(one, Step) else [one])
     ]
     for engine in (getattr(each, "engine", None) for each in asking):
         if isinstance(engine, Model):

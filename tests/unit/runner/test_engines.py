@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from srrag.core.pipeline import PipelineSlice
 from srrag.core.step import Place
 from srrag.engine.base import Session, SessionLostError
 from srrag.llm.completion import Account, EngineStopped
-from srrag.runner.engines import engines_here
+from srrag.runner.engines import engines_here, engines_of
 from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
 from tests.engines import AskNumbers, EchoModel, ScriptedSession, prompt
@@ -79,3 +80,9 @@ def test_a_ceiling_on_money_needs_prices(tmp_path: Path, exclusive: bool) -> Non
         engines_here([EchoModel()], at, exclusive),
     ):
         pass
+
+
+def test_a_slice_asks_the_engines_of_its_own_steps() -> None:
+    first, second = AskNumbers(engine=EchoModel()), AskNumbers(engine=Broken())
+    assert engines_of([PipelineSlice(steps=(second,), before=(first,))]) == [Broken()]
+    assert engines_of([first, second]) == [EchoModel(), Broken()]
