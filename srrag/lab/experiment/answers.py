@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srrag.answer.record import degraded
 from srrag.config.factory import named
@@ -106,7 +107,8 @@ class Answers(Bench):
         kept, apart = split_judged(ranked, self.steps, judged, self.rows, seen)
         broken = [name for name, found in by_judge.items() if broke_down(found)]
         judgements = pa.concat_tables([JUDGEMENTS.empty_table(), *judged.values()])
-        facts = _counts(cases, judged) | answer_counts(table, self.terms.keys)
+        told = asked_of(table, [row["query_id"] for row in self.rows])
+        facts = _counts(cases, judged) | answer_counts(told, self.terms.keys)
         return Outcome(kept, judgements, cases.missing, usage, broken, apart, cases.table, facts)
 
     def tried(
@@ -217,6 +219,12 @@ def lost_steps(rows: Iterable[Mapping[str, Any]], keys: Mapping[str, str]) -> di
     return {
         step: {"questions": count, "first": first[step]} for step, count in counts.most_common()
     }
+
+
+def asked_of(answers: pa.Table, questions: Sequence[str]) -> pa.Table:
+    """The answers to questions of the benchmark; a file of stored answers may hold others."""
+    ids = answers["query_id"]
+    return answers.filter(pc.is_in(ids, pa.array(questions, ids.type)))
 
 
 def answer_counts(answers: pa.Table, keys: Mapping[str, str]) -> dict[str, Any]:

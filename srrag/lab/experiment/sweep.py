@@ -17,6 +17,7 @@ from srrag.core.figures import Figure
 from srrag.core.spec import spec
 from srrag.core.step import Place
 from srrag.engine.base import Model
+from srrag.lab.experiment.answers import asked_of
 from srrag.lab.experiment.bench import Bench, InSample, Outcome, in_sample
 from srrag.lab.experiment.configurations import Configuration, RowOff
 from srrag.lab.experiment.running import Running, Terms
@@ -198,6 +199,7 @@ def _row(
         return Outcome([]), Row(**stated, **failed)
     table = each.table(questions)
     outcome = bench.score(table, each.at, seen)
+    table = asked_of(table, questions["query_id"].to_pylist())
     if terms.out:
         write_answers(terms.out, row.name, bench.kept(table, each.at))
         if outcome.judgements is not None:

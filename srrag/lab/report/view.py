@@ -203,17 +203,24 @@ def _costs(row: Row, notes: Notes) -> tuple[Cell, ...]:
     lost = ", ".join(f"{reason}: {n}" for reason, n in sorted(row.missing.items()))
     failed = Cell(numbers.count(row.failed), note=notes.of(lost) if lost else 0, sort=row.failed)
     if row.abstained is None:
-        abstained = Cell(numbers.NONE, note=notes.of("a ranking gives no answers"))
+        why = "a control" if row.control else "a ranking gives no answers"
+        abstained = Cell(numbers.NONE, note=notes.of(why))
     else:
         abstained = Cell(numbers.count(row.abstained), sort=row.abstained)
+    return (failed, abstained, *_paid(row, notes))
+
+
+def _paid(row: Row, notes: Notes) -> tuple[Cell, ...]:
+    """Tokens, seconds and dollars; of stored answers and controls none is known."""
     asked = row.tokens_in + row.tokens_out + row.calls > 0
+    if row.usd is None and not (asked or row.seconds or row.pipeline):
+        why = "a control" if row.control else "stored answers: what they cost is not known"
+        return (Cell(numbers.NONE, note=notes.of(why)),) * 3
     if row.usd is None and asked:
         usd = Cell(numbers.NONE, note=notes.of("no price is known for the engine"))
     else:
         usd = Cell(numbers.money(row.usd or 0.0), sort=row.usd or 0.0)
     return (
-        failed,
-        abstained,
         Cell(numbers.tokens(row.tokens_in, row.tokens_out), sort=row.tokens_in + row.tokens_out),
         Cell(numbers.seconds(row.seconds), sort=row.seconds),
         usd,

@@ -322,3 +322,17 @@ def test_a_judge_that_answers_nothing_is_unfit(
     assert "NO RESULT: no answer of the judge could be used" in said
     assert "is unfit as a judge: its F1 does not beat the cosine and the constant" in said
     assert values["alpha"] is None
+
+
+@pytest.mark.slow
+def test_stored_answers_to_other_questions_count_nowhere(folder: Path) -> None:
+    said = {key: case()[key] for key in ("answer", "sentences", "evidence")}
+    others = ({"query_id": name, **said, "state": "not"} for name in "xyz")
+    pq.write_table(answers({"query_id": "a", **said}, *others), folder / "more.parquet")
+    summary = judged(folder, answers_="more.parquet")
+    assert summary["answers_without_question"] == 3
+    results = read_results(folder / "out")
+    (row,) = (row for row in results.rows if not row.control)
+    kept = results.answers(row.name)
+    assert row.abstained == 0
+    assert kept is not None and kept["query_id"].to_pylist() == ["a"]

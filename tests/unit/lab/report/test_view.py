@@ -40,6 +40,17 @@ def test_costs_say_what_failed_and_what_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("control", "why"),
+    [(True, "a control"), (False, "stored answers: what they cost is not known")],
+)
+def test_what_stored_answers_and_controls_cost_is_not_known(control: bool, why: str) -> None:
+    update = {"control": control, "seconds": 0.0, "abstained": None if control else 1}
+    shown = table(benches([toy_rows()[0].model_copy(update=update)])[0], ())
+    assert [cell.text for cell in shown.lines[0].costs[2:]] == ["–"] * 3
+    assert shown.notes == (why,) or list(shown.notes) == [why]
+
+
+@pytest.mark.parametrize(
     ("value", "p_holm", "lower", "mark"),
     [
         (0.1, 0.049, False, "▲"), (-0.1, 0.049, False, "▼"), (0.1, 0.05, False, ""),
