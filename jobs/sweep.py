@@ -11,7 +11,7 @@ from srrag.lab.experiment.estimate import estimate
 from srrag.lab.experiment.evaluate import told
 from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.running import Terms
-from srrag.lab.experiment.sweep import bench_group, row_off, run_sweep
+from srrag.lab.experiment.sweep import bench_group, check_windows, row_off, run_sweep
 from srrag.lab.experiment.table import (
     expanded_pairs,
     paired,
@@ -31,6 +31,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("bench.answers: a sweep's configurations answer themselves")
     off: dict[str, RowOff] | None = {} if given.get("lacking") == "said" else None
     rows = configurations(config["overrides"], given["rows"], bench.asked, made_before(given), off)
+    if terms.root and kind in ("gold", "textbook"):
+        check_windows(rows, terms.root, terms.build)
     baseline = given["baseline"] or rows[0].name
     if baseline not in (names := [row.name for row in rows]):
         raise UsageError(f"sweep.baseline={baseline}: there are {', '.join(names)}")

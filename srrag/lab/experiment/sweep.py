@@ -8,11 +8,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from srrag.core.errors import UsageError
 from srrag.core.figures import Figure
 from srrag.core.spec import spec
 from srrag.core.step import Place
@@ -140,6 +142,24 @@ def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> I
     questions = bench.questions.select(["query_id", "text"]).to_pylist()
     steps = [step for row in rows for step in row.steps]
     return in_sample([*bench.learned, *steps], questions, terms.in_sample)
+
+
+def check_windows(rows: Sequence[Configuration], root: str, build: str) -> None:
+    """Raise UsageError for a row whose windows are not those of the build that gold is read from.
+
+    Windows have other ids in such a build, so that all that the row finds would count as wrong.
+    """
+    home = _windows(Store(root), build)
+    for row in rows:
+        if row.run and _windows(row.run.store, row.run.build) != home:
+            raise UsageError(
+                f"configuration {row.name!r}: its build has other windows than build={build}, "
+                "whose windows are gold here; evaluate it by itself"
+            )
+
+
+def _windows(store: Store, build: str) -> Path:
+    return store.artifacts(build)["units"].relative_to(store.root)
 
 
 def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +23,11 @@ from srrag.lab.experiment.bench import InSample
 from srrag.lab.experiment.configurations import RowOff, configurations, made_before
 from srrag.lab.experiment.read_bench import NearTopicBench, read_bench
 from srrag.lab.experiment.running import Terms
-from srrag.lab.experiment.sweep import bench_group, score_tables
+from srrag.lab.experiment.sweep import bench_group, check_windows, score_tables
 from srrag.lab.experiment.table import expanded_pairs, paired, readable_pairs
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
+from srrag.storage.store import Store
 
 GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
 
@@ -175,3 +178,17 @@ def test_where_a_judge_failed_everywhere_no_question_has_a_value() -> None:
     assert set(table["reason"].to_pylist()) == {void.void_reason}
     (table,) = score_tables("row", [scores], QUESTIONS, InSample())
     assert table["value"].null_count == 0
+
+
+def test_rows_with_other_windows_than_those_of_the_gold_are_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
+    for build, found in (("default", "aa"), ("same", "aa"), ("small", "bb")):
+        store.write_pointer(build, {"stages": {"units": {"fingerprint": found}}})
+
+    def row(build: str) -> Any:
+        return SimpleNamespace(name=build, run=SimpleNamespace(store=store, build=build))
+
+    check_windows([row("same"), row("default")], str(tmp_path), "default")
+    with pytest.raises(UsageError, match="configuration 'small': its build has other windows"):
+        check_windows([row("same"), row("small")], str(tmp_path), "default")
