@@ -27,6 +27,7 @@ from srrag.lab.experiment.table import compared, judged_fit
 from srrag.lab.measure.scores import Scores, figure
 from srrag.lab.report.results import (
     gold_table,
+    remove_kept,
     scored,
     write_answers,
     write_judgements,
@@ -114,6 +115,8 @@ def run_sweep(
     beside = next(row for row in made if row.name == baseline)
     tried = [control_row(beside, name, each, **terms.resampling) for name, each in controls.items()]
     if out:
+        for row in off:
+            remove_kept(out, row.name)
         known = gold["query_id"].to_pylist()
         tables = [
             table
@@ -203,6 +206,8 @@ def _row(
 ) -> tuple[Outcome, Row]:
     """Score a configuration, keep what it made, and state it."""
     row, questions = each.row, bench.questions
+    if terms.out:
+        remove_kept(terms.out, row.name)
     stated: dict[str, Any] = {
         "name": row.name,
         "bench": terms.name,

@@ -212,6 +212,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def remove_kept(folder: Path, row: str) -> None:
+    """Remove what an earlier run kept of a system of this name: it is not of these results."""
+    for kind in ("answers", "judgements"):
+        mirror.remove(_path(folder, kind, row))
+
+
 def write_answers(folder: Path, row: str, table: pa.Table) -> None:
     """Write a system's output for each question, without its vectors."""
     kept = [item.name for item in table.schema if not _is_binary(item.type)]

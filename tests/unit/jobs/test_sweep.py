@@ -14,10 +14,11 @@ from srrag.config.compose import configure
 from srrag.core.errors import UsageError
 from srrag.lab.experiment.read_bench import read_bench
 from srrag.lab.experiment.running import Terms
-from srrag.lab.report.results import read_results
+from srrag.lab.report.results import read_results, write_judgements
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.sample_json import READING, asked_schema
+from tests.unit.lab.report.toy_results import toy_judgements
 
 SAMPLE = Path(__file__).parents[3] / "srrag" / "sample" / "questions.jsonl"
 
@@ -54,7 +55,9 @@ def test_the_table_is_that_of_single_evaluations(sample_root: Path, tmp_path: Pa
 def test_each_value_has_its_strata_and_again_nothing_is_made(
     sample_root: Path, tmp_path: Path
 ) -> None:
+    write_judgements(tmp_path, "dense", toy_judgements())  # of another sweep
     run(tmp_path, sample_root, "pipeline=bm25,dense")
+    assert read_results(tmp_path).judgements("dense") is None
     again = run(tmp_path, sample_root, "pipeline=bm25,dense")
     assert again["parts_made"] == 0
     values = read_results(tmp_path).questions
