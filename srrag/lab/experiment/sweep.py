@@ -339,7 +339,7 @@ def score_tables(
     Void scores are no values, so that their questions are left out too.
     """
     tables = []
-    none = {"questions": (), "parts": np.zeros(0), "wholes": np.zeros(0)}
+    none: dict[str, Any] = {"questions": (), "parts": np.zeros(0), "wholes": np.zeros(0)}
     for each in (replace(one, **none) if one.void else one for one in scores):
         counted = set(each.questions)
         reason = each.void_reason if each.void else f"it lacks {each.metric.needs}"
