@@ -46,6 +46,7 @@ KINDS = {
     r"forgetting\.json": "note of a forgetting",
     r"\.lock(\.json)?": "lock",
     r"builds/[^/.][^/]*\.json": "pointer",
+    r"statuses/[0-9a-f]{32}\.json": "list of statuses",
     r"stages/raw/[^/]+/part-[^/]+\.parquet": "raw part",
     r"stages/raw/[^/]+/part-[^/]+\.json": "raw receipt",
     r"stages/(questions|answers[^/]*)/[^/]+/part-[^/]+\.parquet": "part of questions",

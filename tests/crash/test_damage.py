@@ -23,8 +23,10 @@ ELSEWHERE = {
     "lock": "tests/unit/storage",
     "lock of completions": "tests/unit/storage",
     "note of a forgetting": "tests/unit/runner/deletion/test_delete.py",
+    "list of statuses": "tests/unit/runner/test_verify.py",
 }
-"""Kinds that only a command at work, or one that was killed, leaves; where they are damaged."""
+"""Kinds that only a command at work, one that was killed, or a user's own list leaves; where they
+are damaged."""
 
 
 def rows() -> dict[str, list[str]]:
