@@ -148,10 +148,20 @@ def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
+_THOUSANDS = re.compile(r"(?<=\d)[,\u2009\u202f](?=\d{3}(?!\d))")
+_ZEROS = re.compile(r"(?<![\d.])(\d+)(?:(\.\d*?[1-9])0+|\.0+)(?![\d.]*\d)")
+
+
+def _plain(text: str) -> str:
+    """1,200 as 1200, 0\u00b7730 and 0.730 as 0.73."""
+    text = re.sub(r"(?<=\d)[\u00b7\u2219\u22c5](?=\d)", ".", _THOUSANDS.sub("", text))
+    return _ZEROS.sub(lambda m: m[1] + (m[2] or ""), text)
+
+
 def content_stems(text: str) -> list[str]:
     """Stems of the content words, one stem for each group of synonyms; numbers as they are."""
     stemmer, synonyms = _stemmer(), _synonyms()
-    words = [w for w in _WORD.findall(text.lower()) if w not in STOPWORDS]
+    words = [w for w in _WORD.findall(_plain(text.lower())) if w not in STOPWORDS]
     return [synonyms.get(stem, stem) for stem in stemmer.stemWords(words)]
 
 

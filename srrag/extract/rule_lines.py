@@ -49,7 +49,9 @@ _CLAUSE_CHARS = 160
 _CLAUSE_START = bounded(r"[.;:!?](?=\s)|\n\n|,?\sbut\b|,\s(?:and|so|thus|hence|therefore|we)\b")
 _NOT = r"\bnot(?!\s(?:only|just|merely)\b)|\b(?:no|never|nor|neither|none|cannot)\b|n[’']t\b"
 _NEGATED = bounded(
-    rf"(?:{_NOT}|\b(?:without|absence of|unless|whether)\b)(?:[^.;]|\.(?=\d)){{0,40}}$"
+    rf"(?:{_NOT}|\b(?:without|absence of|unless|whether)\b)"
+    r"(?:(?!\sand\s(?:\w+ly\s)?(?:caus|increas|led\b|result|induc|had\b|produc)"
+    r"|,\s\w+\s(?:was|were)\b)[^.;]|\.(?=\d)){0,40}$"
 )
 """Words in front of a harm that deny it or leave it open."""
 _VERB = bounded(r"(?<![\w-])(?:recommend(?:s|ed)?|advised|indicated|should)\b")

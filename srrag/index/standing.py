@@ -199,7 +199,7 @@ class BuildStanding(Build):
     has the statements about any of them, and the others are its copies. That a PubMed record calls
     itself retracted or under concern holds for all documents of its PMID.
     `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.notices`), "" for
-    none. A changed list repeats this build alone.
+    none. A changed list repeats this build, and those that read it.
     """
 
     version: ClassVar[int] = 4

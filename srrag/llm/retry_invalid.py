@@ -175,14 +175,15 @@ _AGAIN = {
 def _own(prompt: Prompt, answer: Completion) -> Completion:
     """Turn an answer that hands back words of the prompt's example into a fault.
 
-    Subject headings of it may be right in another case too, but not as half of an answer.
+    Subject headings of it may be right in another case too, beside more of its own.
     """
     if answer.value is None:
         return answer
     told = leaves(answer.value.model_dump())
     asked = " ".join(prompt.user.lower().split())
     copied = {w for w in example_words(prompt.system) & told if w.lower() not in asked}
-    if not copied or (all(map(str.istitle, copied)) and 2 * len(copied) < len(told)):
+    own = {w for w in told - _example(prompt.system) if " " in w or w[:1].isupper()}
+    if not copied or (all(map(str.istitle, copied)) and len(copied) < len(own)):
         return answer
     detail = (
         "The answer holds words of the example in the instructions, which is about another case."
@@ -201,8 +202,13 @@ def leaves(value: Any) -> set[str]:
 @lru_cache(maxsize=64)
 def example_words(system: str) -> frozenset[str]:
     """Return the free texts in the JSON examples of a system text: of several words, or "…"."""
-    found = {text for each in objects(system) for text in leaves(json.loads(each))}
+    found = _example(system)
     return frozenset(text for text in found if " " in text or text.strip("….?") == "" != text)
+
+
+@lru_cache(maxsize=64)
+def _example(system: str) -> frozenset[str]:
+    return frozenset(text for each in objects(system) for text in leaves(json.loads(each)))
 
 
 def _request_items(fault: Fault, lacks: bool) -> str:

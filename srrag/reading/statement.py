@@ -176,6 +176,18 @@ _FREE_OF = re.compile(
     r" (?:(?:the|any|first|\w+ or) ){0,2}(?:[\w-]+ )?$",
     re.IGNORECASE,
 )
+_ENDS = re.compile(
+    r" (?:(?:had|has|was|were|is) )?(?:resol\w+|remi(?:ssion|tted)|clear(?:ance|ed)|recover\w+"
+    r"|stop\w*|ceas\w+|cessation|disappear\w*|subsid\w+|relie\w+|improve\w*|alleviat\w+)",
+    re.IGNORECASE,
+)
+"""Behind an illness that ends: a shorter time to its resolution is less of it."""
+_BESIDES = re.compile(
+    r"\b(?:add\w*|combin\w+|plus|also|given|deliver\w+|intervention|program\w*|treatment|drug"
+    r"|therapy)\b",
+    re.IGNORECASE,
+)
+"""Tells that usual care was what both sides had."""
 _WHEN = re.compile(r"later|earlier", re.IGNORECASE)
 """Tells of the time until an event as it stands: a later relapse is a longer time to relapse."""
 _FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
@@ -331,6 +343,8 @@ def _spared(text: str, word: re.Match[str], heads: set[int]) -> bool | None:
         return True
     if text[word.end() : word.end() + 5].casefold() == " time":
         return None
+    if _ENDS.match(text, word.end()):
+        return False
     return word.end() not in heads and bool(
         _FREE_OF.search(text, max(0, word.start() - 80), word.start())
     )
@@ -419,7 +433,9 @@ def _turned(clause: str, intervention: str, comparator: str) -> bool:
     other = {*terms(comparator)} - {*terms(intervention)}
     than = lexicon("than").search(clause)
     if than is None:
-        return not own & {*terms(clause)} and lexicon("control_group").search(clause) is not None
+        group = lexicon("control_group").search(clause)
+        beside = group and "care" in group[0].casefold() and _BESIDES.search(clause)
+        return not own & {*terms(clause)} and group is not None and not beside
     before, after = clause[: than.start()], clause[than.end() :]
     if not terms(before):  # "Compared with rest, taping …"
         after, _, before = after.partition(", ")

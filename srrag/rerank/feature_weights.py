@@ -73,8 +73,12 @@ def parse_weights(
     """The fit to these features; raises ValueError for what `read_weights_file` refuses."""
     here, theirs = embedder_name(encoder), dict(stated["embedder"])
     if here != theirs:
+        named = [
+            each["model"] if here["model"] != theirs["model"] else f"{each['model']} ({each})"
+            for each in (theirs, here)
+        ]
         raise ValueError(
-            f"its weights were fitted to the scores of {theirs['model']}, not of {here['model']}; "
+            f"its weights were fitted to the scores of {named[0]}, not of {named[1]}; "
             "`srrag fit_betr features=…` fits them to these"
         )
     name, fits = fit_name(features), stated["fits"]

@@ -351,7 +351,7 @@ def readable(summary: dict[str, Any]) -> str:
             f"{name:<12}{row['calls']:>12,}{row['cached']:>12,}{row['tokens_in']:>16,}"
             f"{row['tokens_out']:>16,}{usd:>12}{hours:>9}"
         )
-    lines.append("tokens out: as long as the rules' answers; second tries are not counted")
+    lines.append("tokens out: as long as the rules' answers; of second tries only known ones count")
     if summary["not_counted"]:
         lines.append(f"not counted, though they ask a model: {', '.join(summary['not_counted'])}")
     return "\n".join(lines)

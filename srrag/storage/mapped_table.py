@@ -185,6 +185,11 @@ class Lookup:
                 found[here] = start + rows[place[here]]
         return found
 
+    def holds(self, other: Lookup) -> bool:
+        """Whether all ids of another lookup are among these."""
+        own = np.concatenate(self._keys)
+        return all(bool(np.isin(keys, own).all()) for keys in other._keys)
+
     def check_unique(self) -> None:
         """Raise ValueError for two ids of different files with the same key."""
         if len(self._keys) > 1:

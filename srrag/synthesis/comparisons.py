@@ -27,14 +27,17 @@ _USUAL = re.compile(
     r"|(?:care|treatment|therapy|practice) as usual"
     r"|usual (?:daily )?(?:activit\w+|lifestyle|diet)"
     r"|(?:(?:no|non)[ -](?:treatment|intervention|exercise)[ -]|wait\w*[ -]?(?:list)?[ -]"
-    r"|usual[ -]care |(?:attention|untreated|healthy|passive|inactive|matched|historical) )?"
+    r"|usual[ -]care |(?:attention|sedentary|delayed[ -]treatment|non-?\w+|untreated|healthy"
+    r"|passive|inactive|matched|historical) )?"
     r"controls?"
     r"|(?:no|without)(?: .*)?|untreated(?: [\w-]+)?|nothing"
     r"|(?:watchful )?wait\w*(?:[ -](?:list|and[ -]see))?"
-    r")(?: (?:alone|only|groups?|arms?|conditions?|subjects|participants|patients|people))*",
+    r")(?: (?:alone|only|groups?|arms?|conditions?|subjects|participants|patients|people"
+    r"|without .*))*",
     re.I,
 )
 """The whole name of what is no active comparator: "rate control" is one, so is "aspirin alone"."""
+_ASIDE = re.compile(r"\s*\([^()]*\)")
 _JOINED = re.compile(r"\s*(?:,|\+|/|\b(?:and(?! see)|or|plus)\b)\s*", re.I)
 
 
@@ -184,7 +187,7 @@ def compare(
     told = [(r, t) for r, t in results if r["comparators"] or r["direction"] in TOLD]
     planned = [row for row, _ in turned if row["kind"] == "planned"]
     concluded = [row for row, _ in turned if row["kind"] == "concluded"]
-    groups = _grouped(told, asked, names)
+    groups = _grouped(told, _distinct(asked, names), names)
     comparisons = [
         made
         for (against, outcome), rows in groups.items()
@@ -273,9 +276,18 @@ def _against(comparators: Sequence[str]) -> str:
         return BEFORE
     if _SHAM.search(told):
         return "placebo or sham"
-    parts = [part for part in _JOINED.split(told) if part]
+    parts = [part for part in _JOINED.split(_ASIDE.sub("", told)) if part]
     usual = bool(parts) and all(_USUAL.fullmatch(part) for part in parts)
     return "usual care or no treatment" if usual else told
+
+
+def _distinct(outcomes: Sequence[str], names: NameMatcher) -> list[str]:
+    """The first name of each outcome."""
+    found: list[str] = []
+    for each in outcomes:
+        if not any(names.same(each, one) and not contrary(each, one) for one in found):
+            found.append(each)
+    return found
 
 
 def _grouped(

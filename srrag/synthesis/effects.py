@@ -363,7 +363,11 @@ def _oriented(read: Effect, told: str, direction: str, outcome: str) -> Effect |
     up = {"more": True, "less": False}.get(direction)
     if direction in ("better", "worse") and good:
         up = (direction == "better") == (good == "good")
-    if up is not None and read.kind in ("hazard ratio", "rate ratio") and _TO_EVENT.search(outcome):
+    ends = _TO_EVENT.search(outcome) if read.kind in ("hazard ratio", "rate ratio") else None
+    if ends and direction in ("better", "worse") and ends[0].lower().startswith("time"):
+        event = polarity(outcome[ends.end() :])
+        up = (direction == "better") == (event == "good") if event else None
+    elif up is not None and ends:
         up = not up
     if not read.is_ratio and read.value > 0:
         words = _LESS.search(told), _MORE.search(told)

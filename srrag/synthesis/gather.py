@@ -25,6 +25,7 @@ from srrag.model.embed import few_texts, load
 from srrag.model.encoder import Encoder
 from srrag.reading.concepts import read_abbreviations
 from srrag.reading.lexicon import lexicon
+from srrag.reading.numbers import NUMBER_WORDS
 from srrag.reading.prose import has_no_results, section_role, sentence_spans
 from srrag.reading.statement import read_statement
 from srrag.storage.store import Store
@@ -41,7 +42,12 @@ _TREATED = re.compile(
     re.I,
 )
 """How a paper calls the side that gets what its title names."""
-_NO_SIDE = re.compile(r"(?:vs|versus)[\s.:]*[-−]?\d|over (?:time|the|an?|this|that)\b", re.I)
+_NO_SIDE = re.compile(
+    r"(?:vs|versus)[\s.:]*[-−]?\d|than (?:half|twice)\b|over (?:time|the|an?|this|that)\b"
+    rf"|over (?:{'|'.join(NUMBER_WORDS)})(?: (?:hour|day|week|month|year)s?\b|,)",
+    re.I,
+)
+_WITHOUT = re.compile(r"\bnon-?\w+", re.I)
 _CUT = re.compile(r"[,;(]")
 _DIRECTION = {"increased": "more", "decreased": "less"}
 
@@ -110,7 +116,8 @@ def _sides(
     control = lexicon("control").search(named)
     if other and not (control and not names.holds_any([treatment, other], behind)):
         return treatment, other  # else both of them are compared with the control group
-    without = lexicon("negation").search(" ".join(behind.split()[:3]))
+    words = " ".join(behind.split()[:5])
+    without = lexicon("negation").search(words) or _WITHOUT.search(words)
     if than and not control and not without:
         return None
     return treatment, control[0].casefold() if control else "control"

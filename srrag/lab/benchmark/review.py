@@ -19,6 +19,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 from openpyxl.worksheet.datavalidation import DataValidation
 
 from srrag.core.rows import Row
+from srrag.core.standing import STANDINGS
 from srrag.lab.datasets import json_lines
 from srrag.storage import mirror
 
@@ -316,19 +317,21 @@ def check_decisions(
     same: what is left out needs no right answer.
     """
     found = {row["query_id"]: row for row in rows}
+    # A sheet from before a lesser mark, such as "corrected", is as good.
+    grave = {name: told for name, told in marks.items() if STANDINGS["concern"] in told}
     for each in decisions:
         if each.query_id not in found:
             why = f": {dropped[each.query_id]}" if each.query_id in dropped else ""
             raise ValueError(
                 f"{each.where}: there is no question {each.query_id!r} to decide on{why}"
             )
-        now = _shown(found[each.query_id], marks)
+        now, before = (_shown(found[each.query_id], told) for told in (marks, grave))
         for name in SHOWN[:1] if each.decision == REJECT else SHOWN:
-            was = (each.shown or {}).get(name, "")
-            if was and _blanks_apart(was) != _blanks_apart(now[name]):
+            was = _blanks_apart((each.shown or {}).get(name, ""))
+            if was and was not in (_blanks_apart(now[name]), _blanks_apart(before[name])):
                 raise ValueError(
-                    f"{each.where}: {name} of {each.query_id!r} is not what was reviewed; look at "
-                    "the new sheet"
+                    f"{each.where}: {name} of {each.query_id!r} is not what was reviewed; empty "
+                    "its decision, and the next run writes a new sheet"
                 )
 
 

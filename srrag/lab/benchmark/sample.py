@@ -144,7 +144,9 @@ def pooled(
     each row of `questions`, in order.
     """
     columns = [_listed(table) for table in (*rankings, accessible)]
-    barred = set(windows_of(units, unfit)["unit_id"].to_pylist())
+    every = sorted({n for column in columns for each in column if type(each) is list for n in each})
+    papers = units.take(every, ("doc_id",))["doc_id"].to_pylist() if unfit and every else []
+    barred = {name for name, paper in zip(every, papers, strict=False) if paper in unfit}
     rows = []
     for number, question in enumerate(questions.to_pylist()):
         ranked = [column[number] for column in columns]

@@ -226,7 +226,7 @@ def rebuild(path: Path, store: Store, build: str, out: Path) -> dict[str, Any]:
     """
     if not path.is_file():
         raise UsageError(f"rebuild={path} is not a file")
-    if mirror.exists(out / "rejects.parquet"):
+    if mirror.exists(out / "rejects.parquet") and mirror.exists(out / "benchmark.jsonl"):
         raise UsageError(f"out={out} holds a benchmark that was made here; give another out=")
     with reading(path):
         rows = read_public(path)

@@ -133,7 +133,7 @@ def readable(found: Mapping[str, Any]) -> str:
     width = max(map(len, rows))
     if len(rows) > 1:
         lines += [f"  {name:<{width}}  {_said(row)}" for name, row in rows.items()]
-    lines.append("answers as long as the rules'; second tries are not counted: budget bounds them")
+    lines.append("answers as long as the rules'; later tries are not counted: budget bounds them")
     return "\n".join(lines)
 
 

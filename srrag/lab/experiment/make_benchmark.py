@@ -138,7 +138,8 @@ class Counted:
     def rank(self, rankings: Mapping[str, PipelineRun], questions: pa.Table) -> list[pa.Table]:
         """Rank in this process, and count what the rankings ask."""
         steps = [each.pipeline for each in rankings.values()]
-        if clients := counting_clients(steps, log_folder(self.at), set()):
+        fresh = self.at.account.fresh
+        if clients := counting_clients(steps, log_folder(self.at), set(), fresh):
             self.counting["ranking"] = clients
         placed = (replace(each.place(self.at), clients=clients) for each in rankings.values())
         return [step.open(at)(questions) for step, at in zip(steps, placed, strict=True)]
@@ -209,10 +210,10 @@ class MakeBenchmark:
         if not standings.known:
             say("Whether these papers are retracted is not known: this build did not look.")
         unfit = unfit_papers(standings)
-        note_unfit(units, unfit, dropped)
         referenced, counts = self._candidates(units, unfit, stages, dropped)
         marks = marks_of(standings)
-        kept = _reviewed(referenced.to_pylist(), decisions, dropped, marks)
+        lost = unfit_questions(units, unfit, decisions)
+        kept = _reviewed(referenced.to_pylist(), decisions, dropped, marks, lost)
         finished = with_nuggets(stages, self.nuggets, kept, decisions, dropped)
         if isinstance(stages, Counted):
             return counts
@@ -276,13 +277,17 @@ class MakeBenchmark:
         return pooled(written, units, accessible, others, at, depth, unfit)
 
 
-def note_unfit(units: Units, unfit: Mapping[str, str], dropped: Dropped) -> None:
-    """Note the windows of papers on which no question may rest, by the papers' standing."""
-    windows = windows_of(units, unfit).to_pydict()
-    sources = units.document_keys(windows["unit_id"]).to_pylist() if windows["unit_id"] else []
-    for unit_id, doc_id, source in zip(*windows.values(), sources, strict=True):
-        row = {"query_id": question_id(unit_id), "source_id": source}
-        dropped.add(row, "sample", unfit[doc_id], "no question rests on a paper of this standing")
+def unfit_questions(
+    units: Units, unfit: Mapping[str, str], decisions: Sequence[ReviewDecision]
+) -> dict[str, str]:
+    """Map decided questions to the standing of their paper, on which none may rest any more."""
+    decided = {each.query_id for each in decisions}
+    found: dict[str, str] = {}
+    for batch in windows_of(units, unfit).to_batches() if decided else ():
+        for unit_id, doc_id in zip(*(column.to_pylist() for column in batch), strict=True):
+            if (name := question_id(unit_id)) in decided:
+                found[name] = f"its paper is {unfit[doc_id]}"
+    return found
 
 
 def marks_of(standings: Standings) -> dict[str, str]:
@@ -298,9 +303,11 @@ def _reviewed(
     decisions: Sequence[ReviewDecision],
     dropped: Dropped,
     marks: Mapping[str, str],
+    lost: Mapping[str, str],
 ) -> list[Row]:
     """Apply the decisions; raises UsageError for one that is not on a question as it is here."""
     why = {row["row_id"]: f"dropped at {row['stage']} ({row['reason']})" for row in dropped.rows}
+    why |= lost
     try:
         seen = [question_row({**row, "nuggets": []}, "") for row in rows]
         check_decisions(decisions, seen, why, marks)

@@ -40,6 +40,8 @@ from srrag.runner.engines import engines_of
 from srrag.runner.pipeline_run import Sweep
 from srrag.runner.progress import say
 from srrag.runner.summary import usage_of
+from srrag.storage.mapped_table import Lookup
+from srrag.storage.mirror import pull_build
 from srrag.storage.store import Store
 
 _SHOWN_FAILURES = 50
@@ -148,13 +150,14 @@ def in_sample_of(bench: Bench, terms: Terms, rows: Sequence[Configuration]) -> I
 
 
 def check_windows(rows: Sequence[Configuration], root: str, build: str) -> None:
-    """Raise UsageError for a row whose windows are not those of the build that gold is read from.
+    """Raise UsageError for a row that lacks windows of the build that gold is read from.
 
-    Windows have other ids in such a build, so that all that the row finds would count as wrong.
+    Cut otherwise, windows have other ids, so that all that the row finds would count as wrong.
     """
     home = _windows(Store(root), build)
     for row in rows:
-        if row.run and _windows(row.run.store, row.run.build) != home:
+        own = _windows(row.run.store, row.run.build) if row.run else home
+        if own != home and not _lookup(own).holds(_lookup(home)):
             raise UsageError(
                 f"configuration {row.name!r}: its build has other windows than build={build}, "
                 "whose windows are gold here; evaluate it by itself"
@@ -162,7 +165,12 @@ def check_windows(rows: Sequence[Configuration], root: str, build: str) -> None:
 
 
 def _windows(store: Store, build: str) -> Path:
-    return store.artifacts(build)["units"].relative_to(store.root)
+    return store.artifacts(build)["units"]
+
+
+def _lookup(folder: Path) -> Lookup:
+    pull_build(folder)
+    return Lookup.of(folder, "units")
 
 
 def place_rows(rows: Sequence[Configuration], running: Running) -> list[Placed]:
@@ -206,8 +214,6 @@ def _row(
 ) -> tuple[Outcome, Row]:
     """Score a configuration, keep what it made, and state it."""
     row, questions = each.row, bench.questions
-    if terms.out:
-        remove_kept(terms.out, row.name)
     stated: dict[str, Any] = {
         "name": row.name,
         "bench": terms.name,
@@ -220,13 +226,18 @@ def _row(
         **_origin(each),
     }
     if reason:
+        if terms.out:
+            remove_kept(terms.out, row.name)
         failed = {"state": "failed", "reason": reason, "failed": questions.num_rows}
         return Outcome([]), Row(**stated, **failed)
     table = each.table(questions)
     outcome = bench.score(table, each.at, seen)
     table = asked_of(table, questions["query_id"].to_pylist())
     if terms.out:
-        write_answers(terms.out, row.name, bench.kept(table, each.at))
+        kept = bench.kept(table, each.at)
+        if outcome.judgements is None:
+            remove_kept(terms.out, row.name)
+        write_answers(terms.out, row.name, kept)
         if outcome.judgements is not None:
             write_judgements(terms.out, row.name, outcome.judgements)
     figures = {s.metric.name: Figure(**figure(s, **row.resampling)) for s in outcome.scores}

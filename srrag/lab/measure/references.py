@@ -156,7 +156,7 @@ def read_gold(path: Path) -> Iterator[dict[str, Any]]:
     for place, row in json_lines.rows(path, "a question with `gold`", ("query_id", "text")):
         try:
             gold = [
-                {"doc": g["doc"], "quote": g["quote"], "relevance": int(g["relevance"])}
+                {"doc": str(g["doc"]), "quote": g["quote"], "relevance": int(g["relevance"])}
                 for g in ([] if row.get("gold") is None else row["gold"])
             ]
         except (ValueError, KeyError, TypeError) as error:

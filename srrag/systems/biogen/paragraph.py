@@ -41,6 +41,9 @@ _INTERVAL = re.compile(
     r"\s\[(?P<span>\s*(?P<low>\d{1,6})\s*[-–—,;]\s*(?P<high>\d{1,6})\s*)\](?=\s+[a-z(%])"
 )
 """As papers write one: "5 [3-8] days", within a sentence."""
+_UNIT = re.compile(
+    r"\s+(?:days?|weeks?|months?|years?|hours?|min(?:ute)?s?|mg|g|kg|mm\w*|ml|points?)\b"
+)
 _EMPTY = re.compile(r"\[[\s,;–-]*\]|\(\s*\)")
 _LOOSE = re.compile(r" ([.,;:!?])")
 
@@ -73,7 +76,8 @@ def capped(
     sentences: list[dict[str, Any]] = []
     invalid = dropped = length = 0
     full = False
-    for sentence in map(_with_intervals, _sentences(paragraph)):
+    for read in _sentences(paragraph):
+        sentence = _with_intervals(read, len(evidence_ids))
         numbers, wrong = read_numbers(sentence, len(evidence_ids))
         invalid += wrong
         by_article = {articles[n - 1]: n for n in reversed(numbers)}
@@ -114,15 +118,18 @@ def without_markers(text: str) -> str:
     return plain(_LOOSE.sub(r"\1", bare)).strip()
 
 
-def _with_intervals(sentence: str) -> str:
+def _with_intervals(sentence: str, count: int) -> str:
     """Put intervals into round brackets, in a sentence that cites at its end.
 
-    Around a number that does not lie within them, brackets are read as a citation.
+    Around a number that does not lie within them, brackets are read as a citation; so are those
+    that name pieces of evidence, of which there are `count`, unless a unit stands behind a dash.
     """
 
     def told(found: re.Match[str]) -> str:
-        value = float(found["value"] or found["low"])
-        if not float(found["low"]) <= value <= float(found["high"]):
+        low, high = float(found["low"]), float(found["high"])
+        of_unit = _UNIT.match(sentence, found.end()) and not re.search("[,;]", found["span"])
+        may_cite = found["value"] is not None and low >= 1 and high <= count
+        if not low <= float(found["value"] or low) <= high or (may_cite and not of_unit):
             return found[0]
         return f"{found[1]} ({found['span'].strip()})"
 

@@ -65,15 +65,19 @@ def read_thresholds(path: str, scorer: str, embedder: Mapping[str, Any]) -> Thre
     stated: Any = read_json(file)
     try:
         values = {name: float(stated["thresholds"][name]) for name in QUANTILES}
-        fitted_to, vectors = str(stated["scorer"]), dict(stated["embedder"])
+        fitted_to, vectors = str(stated["scorer"]), stated.get("embedder")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: not thresholds of a tree search ({error!r})") from error
     if fitted_to != scorer:
         raise ValueError(f"{path} was fitted to the scores of {fitted_to}, not of {scorer}")
+    if vectors is None:
+        raise ValueError(f"{path} does not tell its embedder; `srrag fit_thresholds` fits it anew")
     if vectors != embedder:
+        same = vectors.get("model") == embedder.get("model")
+        theirs, here = (str(e if same else e.get("model")) for e in (vectors, embedder))
         raise ValueError(
-            f"{path} was fitted on vectors of {vectors.get('model')}, not of "
-            f"{embedder.get('model')}; `srrag fit_thresholds` fits them to these"
+            f"{path} was fitted on vectors of {theirs}, not of {here}; `srrag fit_thresholds` fits "
+            "them to these"
         )
     try:
         return Thresholds(**values)

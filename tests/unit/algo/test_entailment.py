@@ -64,6 +64,14 @@ def test_a_long_claim_with_a_dose_that_is_not_there_is_not_supported() -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "here"), [("0·73", "0.73"), ("1,200", "1200"), ("0.80", "0.8"), ("12.0", "12")]
+)
+def test_a_number_is_the_same_however_it_is_written(there: str, here: str) -> None:
+    text = f"Deaths fell with metformin in adults with diabetes (hazard ratio {there})."
+    assert entails(text, text.replace(there, here)).verdict == "supported"
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("Hypotension", "Hypothyroidism"), ("Hyperglycemia", "Hyperkalemia"),

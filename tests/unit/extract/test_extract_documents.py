@@ -616,6 +616,11 @@ def test_advice_against_something_is_named_with_its_refusal_and_ends_where_anoth
         ("Metformin 500 mg was associated with nausea.", "has_adverse_event", True),
         ("Metformin 500 mg was not associated with nausea.", "has_adverse_event", False),
         ("Metformin 500 mg caused neither nausea nor vomiting.", "has_adverse_event", False),
+        (
+            "Metformin 500 mg had no effect on weight and frequently caused nausea.",
+            "has_adverse_event",
+            True,
+        ),
     ],
 )
 def test_the_rules_read_no_harm_that_is_denied(text: str, relation: str, stands: bool) -> None:

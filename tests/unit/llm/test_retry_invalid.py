@@ -189,6 +189,7 @@ class Headings(Answer):
 @pytest.mark.parametrize(("terms", "right"), [
     (["Otitis Media", "Amoxicillin", "Child, Preschool"], True),
     (["Amoxicillin", "Child, Preschool"], False),
+    (["Dental Caries", "Child, Preschool", "Asthma", "yes"], False),
     (["Otitis Media", "Amoxicillin", "children of two years"], False),
 ])  # fmt: skip
 def test_a_heading_of_the_example_may_be_right_among_others(terms: list[str], right: bool) -> None:

@@ -36,6 +36,8 @@ from srrag.synthesis.effects import Effect, Unpooled, from_counts, pool, read_ef
         ("rate ratio 1.29", "95% CI 1.12 to 1.49", "better", "time to recovery", "rate ratio",
          (1.29, 1.12, 1.49)),
         ("OR 1.50", "95% CI 1.20 to 1.88", "better", "survival", "odds ratio", (1.5, 1.2, 1.88)),
+        ("HR 0.70", "95% CI 0.5 to 0.9", "better", "time to first exacerbation", "hazard ratio",
+         (0.7, 0.5, 0.9)),
         ("SMD −0.39", "−0.58 to −0.19", "less", "pain", "standardised mean difference",
          (-0.39, -0.58, -0.19)),
         ("Standardized mean difference −0.42", "−0.70 to −0.14", "less", "pain",

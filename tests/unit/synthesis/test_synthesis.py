@@ -138,7 +138,9 @@ def test_two_asked_outcomes_are_two_comparisons_and_never_one_pool() -> None:
      "routine antenatal care", "usual care alone", "treatment as usual", "usual care control group",
      "standard therapy", "no treatment", "no vitamin D supplementation", "without metformin",
      "untreated", "untreated eyes", "waiting list", "wait-list group", "watchful waiting",
-     "wait and see", "usual care or no treatment", "nothing"],
+     "wait and see", "usual care or no treatment", "nothing", "control (no exercise)",
+     "sedentary controls", "control group (n = 20)", "non-exercising controls",
+     "controls without exercise", "delayed treatment control"],
 )  # fmt: skip
 def test_usual_care_and_no_treatment_are_one_comparator(name: str) -> None:
     (made,) = synthesis([finding("one", comparators=[name])]).comparisons

@@ -106,8 +106,10 @@ function save() {
   link.download = `review-${rules.sample}-${content.rater.replace(/[^\p{L}\p{N}]+/gu, "-")}.json`;
   link.click();
   URL.revokeObjectURL(link.href);
-  forget();
-  saved = true;
+  if (confirm("Is the file saved? Then this browser forgets the ratings.")) {
+    forget();
+    saved = true;
+  }
 }
 
 async function load(event) {

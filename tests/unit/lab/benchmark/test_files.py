@@ -99,6 +99,7 @@ def test_the_same_corpus_gives_the_quotes_back(tmp_path: Path) -> None:
 def test_a_public_copy_is_not_written_over_the_benchmark_that_was_made(tmp_path: Path) -> None:
     (tmp_path / "public.jsonl").write_text("")
     (tmp_path / "rejects.parquet").write_text("")
+    (tmp_path / "benchmark.jsonl").write_text("")
     with pytest.raises(UsageError, match="holds a benchmark that was made here"):
         rebuild(tmp_path / "public.jsonl", Store(tmp_path / "R"), "default", tmp_path)
 

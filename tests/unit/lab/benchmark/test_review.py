@@ -174,6 +174,7 @@ def test_a_decision_holds_for_the_answers_and_the_gold_that_were_seen(
     marks = {"doc-u": "under an expression of concern"}
     with pytest.raises(ValueError, match="gold of 'plain' is not what was reviewed"):
         check_decisions(decisions, ROWS, marks=marks)
+    check_decisions(decisions, ROWS, marks={"doc-u": "corrected after publication"})
     refused = [replace(each, decision="reject") for each in decisions]
     check_decisions(refused, [question("plain", exact_answer="No.")])
 

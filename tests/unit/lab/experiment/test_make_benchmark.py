@@ -12,22 +12,25 @@ from srrag.core.units import Units
 from srrag.lab.benchmark.review import ReviewDecision
 from srrag.lab.benchmark.sample import REFERENCED
 from srrag.lab.benchmark.split_nuggets import SplitNuggets
-from srrag.lab.experiment.make_benchmark import Dropped, marks_of, note_unfit, with_nuggets
+from srrag.lab.experiment.make_benchmark import (
+    Dropped,
+    marks_of,
+    unfit_questions,
+    with_nuggets,
+)
 from srrag.storage.store import Store
 from tests.golden.bench_cases import row
 
 
-def test_windows_of_an_unfit_paper_are_dropped_with_its_standing(sample_root: Path) -> None:
-    """So a decision on a question of one is told why the question is gone."""
+def test_a_decision_on_a_question_of_an_unfit_paper_is_told_why_it_is_gone(
+    sample_root: Path,
+) -> None:
     units = Units(Store(sample_root).artifacts("default")["units"])
     unit_id, doc_id = (units.units[name][0].as_py() for name in ("unit_id", "doc_id"))
-    held = units.units["doc_id"].to_pylist().count(doc_id)
-    note_unfit(units, {doc_id: "retracted"}, dropped := Dropped())
-    assert dropped.counts() == {"sample": {"retracted": held}}
-    assert question_id(unit_id) in {row["row_id"] for row in dropped.rows}
-    assert {row["source"] for row in dropped.rows} == {units.document_keys([unit_id])[0].as_py()}
-    note_unfit(units, {}, empty := Dropped())
-    assert not empty.rows
+    name, unfit = question_id(unit_id), {doc_id: "retracted"}
+    decided = [ReviewDecision(name, "accept", "review.xlsx:2"), ReviewDecision("q", "accept", "")]
+    assert unfit_questions(units, unfit, decided) == {name: "its paper is retracted"}
+    assert unfit_questions(units, unfit, []) == unfit_questions(units, {}, decided) == {}
 
 
 def test_what_is_left_is_marked_in_words() -> None:

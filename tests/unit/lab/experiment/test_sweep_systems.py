@@ -27,6 +27,7 @@ from srrag.lab.experiment.sweep import bench_group, check_windows, score_tables
 from srrag.lab.experiment.table import expanded_pairs, paired, readable_pairs
 from srrag.lab.measure.judgements import Metric
 from srrag.lab.measure.scores import Scores
+from srrag.storage.mapped_table import IndexShard, write_lookup, write_shards
 from srrag.storage.store import Store
 
 GROUPS = [each.name.removesuffix(".yaml") for each in (files("conf") / "bench").iterdir()]
@@ -183,12 +184,19 @@ def test_where_a_judge_failed_everywhere_no_question_has_a_value() -> None:
 def test_rows_with_other_windows_than_those_of_the_gold_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.create()
-    for build, found in (("default", "aa"), ("same", "aa"), ("small", "bb")):
+    windows = {"aa": ["1", "2"], "bb": ["1", "3"], "cc": ["2", "1", "3"]}
+    for build, found in (("default", "aa"), ("same", "aa"), ("small", "bb"), ("more", "cc")):
+        folder = store.stage_dir("units", found)
+        folder.mkdir(parents=True, exist_ok=True)
         store.write_pointer(build, {"stages": {"units": {"fingerprint": found}}})
+        ids = windows[found]
+        for n, held in enumerate((ids[:1], ids[1:])):
+            write_lookup(held, folder, f"units-{n:05}")
+        write_shards([IndexShard(0, (), 1), IndexShard(1, (), len(ids) - 1)], folder)
 
     def row(build: str) -> Any:
         return SimpleNamespace(name=build, run=SimpleNamespace(store=store, build=build))
 
-    check_windows([row("same"), row("default")], str(tmp_path), "default")
+    check_windows([row("same"), row("default"), row("more")], str(tmp_path), "default")
     with pytest.raises(UsageError, match="configuration 'small': its build has other windows"):
         check_windows([row("same"), row("small")], str(tmp_path), "default")

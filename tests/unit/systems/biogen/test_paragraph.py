@@ -192,6 +192,8 @@ def test_a_marker_belongs_to_its_sentence_before_or_behind_the_stop() -> None:
          ["e1", "e3", "e5"]),
         ("It lowers fever [1, 3] and pain [5].", "It lowers fever and pain.", ["e1", "e3", "e5"]),
         ("It takes 2 [1, 3].", "It takes 2.", ["e1", "e3"]),
+        ("Mortality fell in 4 [3, 5] trials of zinc [7].", "Mortality fell in 4 trials of zinc.",
+         ["e3", "e5", "e7"]),
         ("In grade 2 [1, 3] it helps.", "In grade 2 it helps.", ["e1", "e3"]),
     ],
 )  # fmt: skip
