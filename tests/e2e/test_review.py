@@ -53,6 +53,7 @@ def page(folder: Path) -> Iterator[Any]:
         page.on("pageerror", lambda error: page.faults.append(str(error)))
         page.on("console", lambda message: page.faults.append(message.text))
         page.on("request", lambda request: page.asked.append(request.url))
+        page.on("dialog", lambda dialog: dialog.accept())  # the file is saved
         page.goto((folder / "kit" / "sheets" / "sheet.html").as_uri())
         yield page
         browser.close()
