@@ -308,11 +308,9 @@ def _opposed(
         apart = _other_paper(passages[found[i].passage], passages[found[lead].passage])
         if not apart or outcome[i] < DIFFER_OUTCOME:
             continue
-        said = read_statement(found[lead].core, named).direction
-        if said == "unclear":
-            break
-        other = read_statement(found[i].core, named).direction
-        if other not in (said, "unclear") and not lexicon("within").search(found[i].core):
+        said, other = (read_statement(found[n].core, named) for n in (lead, i))
+        both = said.clear and other.clear and not lexicon("within").search(found[i].core)
+        if both and other.direction != said.direction:
             return [lead, i, *(each for each in others if each != i)], [lead, i]
     return chosen, []
 

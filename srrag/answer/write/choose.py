@@ -80,7 +80,7 @@ class ChooseOption(RowStep):
     reject their rows.
     """
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     evidence: str = "evidence"
     max_tokens: int = most_tokens(ChosenOption)

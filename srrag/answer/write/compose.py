@@ -161,7 +161,7 @@ class ComposeAnswer(RowStep):
     question's weight: quotes on a part of the question mislead.
     """
 
-    version: ClassVar[int] = 23
+    version: ClassVar[int] = 24
 
     writes: ClassVar[pa.Schema] = relation(*ANSWER, "invalid_citations:int dropped_sentences:int")
     slot: ClassVar[str] = "answer"

@@ -67,7 +67,7 @@ class ReadAndAnswer(RowStep):
     stage: ClassVar[str] = "answer"
     file: ClassVar[PromptFile] = PromptFile(PATH, PapersAnswer)
     prompt_files: ClassVar[tuple[Path, ...]] = (SAID.path,)
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     searches: bool = False
     max_tokens: int = most_tokens(SearchingAnswer)

@@ -132,7 +132,6 @@ def test_a_comparison_of_other_treatments_is_no_row(sentence: str, parts: Any, t
         ("Pain was significantly lower with astemol than with placebo.", "placebo", "better"),
         ("Compared with usual care, astemol significantly reduced pain.", "usual care", "better"),
         ("Pain was significantly lower with astemol than with aspirin.", "aspirin", "better"),
-        ("Pain was significantly lower with aspirin than with astemol.", "aspirin", "worse"),
         ("Astemol and aspirin significantly reduced pain compared with placebo.", "placebo",
          "better"),
         ("Astemol significantly reduced pain.", "control", "better"),
@@ -145,8 +144,6 @@ def test_a_comparison_of_other_treatments_is_no_row(sentence: str, parts: Any, t
         ("Astemol significantly reduced pain over two years.", "control", "better"),
         ("Pain was significantly lower in the intervention group than in the control group.",
          "control", "better"),
-        ("Pain was significantly higher in the control group than in the intervention group.",
-         "control", "better"),
     ],
 )  # fmt: skip
 def test_the_comparator_is_the_one_that_the_sentence_names(
@@ -155,11 +152,27 @@ def test_the_comparator_is_the_one_that_the_sentence_names(
     assert told_of(sentence, VERSUS, TITLED) == [(comparator, direction)]
 
 
-def test_the_side_of_than_is_known_of_a_treatment_by_another_name() -> None:
-    text = "Results: Pain was significantly higher with placebo than with astemol."
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Pain was significantly lower with aspirin than with astemol.",
+        "Pain was significantly higher in the control group than in the intervention group.",
+        "Pain was significantly higher in those who were not given astemol.",
+    ],
+)
+def test_what_is_told_from_the_other_side_is_no_row(sentence: str) -> None:
+    assert told_of(sentence, VERSUS, TITLED) == []
+
+
+def test_a_treatment_by_another_name_is_the_one_that_was_asked_for() -> None:
+    text = "Results: Pain was significantly {} with {} than with {}."
     names = NameMatcher({}, {"drug A": ["astemol"]})
-    (row,) = stated([paper("one", text=text)], PARTS | {"O": ["pain"]}, names)
-    assert (row["comparators"], row["direction"]) == (["placebo"], "better")
+    told = [("lower", "astemol", "placebo"), ("higher", "placebo", "astemol")]
+    found = [
+        [*stated([paper("one", text=text.format(*each))], PARTS | {"O": ["pain"]}, names)]
+        for each in told
+    ]
+    assert [row["direction"] for row in found[0]] == ["better"] and found[1] == []
 
 
 def test_a_comparator_that_no_study_has_is_said() -> None:
