@@ -78,16 +78,6 @@ def min_max(score: np.ndarray, segment: np.ndarray) -> np.ndarray:
     return np.where(flat, 1.0, (score - low) / np.where(flat, 1.0, span))
 
 
-def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
-    """Mix two scores: (1 - weight) × first + weight × second.
-
-    Raises ValueError for a weight outside 0…1.
-    """
-    if not 0.0 <= weight <= 1.0:
-        raise ValueError(f"weight {weight} is outside 0…1")
-    return (1.0 - weight) * first + weight * second
-
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Reduce = Literal["max", "rrf", "sum"]

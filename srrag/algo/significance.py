@@ -136,18 +136,6 @@ Floats = npt.NDArray[np.float64]
 Scale = Literal["nominal", "ordinal", "interval"]
 
 
-def krippendorff_alpha(ratings: Floats, scale: Scale = "nominal") -> float:
-    """α = 1 - observed / expected disagreement (Krippendorff 2004, section 11.3).
-
-    `ratings` is (judges, items), NaN where a judge left an item out; items with fewer than two
-    ratings are ignored. Values are ranks ("ordinal"), numbers ("interval") or any codes
-    ("nominal"). 1 is full agreement, 0 is chance. Raises ValueError if no two ratings can be
-    paired, or if all paired ratings are equal, because α is undefined then.
-    """
-    values, pairs = _pairs(ratings)
-    return float(_alpha(pairs.sum(axis=0)[None], values, scale)[0])
-
-
 def alpha_interval(
     ratings: Floats,
     scale: Scale = "nominal",
@@ -157,11 +145,15 @@ def alpha_interval(
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """α with its percentile bootstrap interval over items: (value, low, high).
+    """Krippendorff's α with its percentile bootstrap interval over items: (value, low, high).
 
-    The bootstrap draws all items of a group (such as a question) together, because they are not
-    independent. Draws in which all ratings are equal have no α and are left out. Raises ValueError
-    as `krippendorff_alpha` does.
+    α is 1 - observed / expected disagreement (Krippendorff 2004, section 11.3): 1 is full
+    agreement, 0 is chance. `ratings` is (judges, items), NaN where a judge left an item out; items
+    with fewer than two ratings are ignored. Values are ranks ("ordinal"), numbers ("interval") or
+    any codes ("nominal"). The bootstrap draws all items of a group (such as a question) together,
+    because they are not independent. Draws in which all ratings are equal have no α and are left
+    out. Raises ValueError if no two ratings can be paired, or if all paired ratings are equal,
+    because α is undefined then.
     """
     values, pairs = _pairs(ratings)
     if groups is not None:

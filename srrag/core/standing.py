@@ -103,11 +103,6 @@ _RANKS = {name: rank for rank, name in enumerate(STANDINGS)}
 _SHOWN_TITLE_CHARS = 90
 
 
-def gravest(standings: Iterable[str]) -> str:
-    """Return the gravest of some standings; "ok" for none."""
-    return min(standings, key=_RANKS.__getitem__, default="ok")
-
-
 def grave_first(standing: str) -> int:
     """Return the rank of a standing, 0 for the gravest; raises KeyError for an unknown one."""
     return _RANKS[standing]

@@ -204,11 +204,6 @@ class Grading:
 UNGRADED = Grading("", "none")
 
 
-def effective_grade(grade: str) -> str:
-    """Return the grade to use: an ungraded document or window counts as E."""
-    return grade if len(grade) == 1 and grade in GRADES else "E"
-
-
 def given_grade(value: object) -> str:
     """Return a valid grade from a given value in either case ("a", "Grade A"), else ""."""
     bare = str(value).strip().upper().removeprefix("GRADE").strip(" :")

@@ -80,7 +80,7 @@ class GradeDocuments(LLMStep):
     open go to the engine, which reads title and abstract without sentences that state a grade. If
     the answer is faulty or the abstract shows no sign of the grade, the document stays ungraded
     with a note in its metadata, because a failed grading is no reason to lose a document. Ungraded
-    counts as E wherever a grade is needed (`srrag.corpus.grade.effective_grade`) and is shown as
+    counts as E wherever a grade is needed (`srrag.core.standing.UNGRADED`) and is shown as
     ungraded.
     """
 

@@ -133,10 +133,6 @@ class LoadedEncoder:
         self._run(found.ids, batch_tokens, role, read)
         return vectors, join_tokens(pieces, max(widths), found.cut)
 
-    def count_tokens(self, texts: Sequence[str]) -> np.ndarray:
-        """Tokens of each text, uncut and without special tokens or prefix, int64 (texts,)."""
-        return self.tokenizer.count(texts)
-
     def _tokenise(self, texts: Sequence[str], role: Role) -> Tokens:
         prefix = self.encoder.query_prefix if role == "query" else self.encoder.passage_prefix
         tokens = self.tokenizer.tokenise([prefix + text for text in texts] if prefix else texts)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Weights = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MOST_TOKENS = 16
 """Columns that a vector register multiplies at once; lighter tokens do not change the ranking."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.algo.fusion import RRF_K, reciprocal_rank_fusion
@@ -14,8 +13,6 @@ from srrag.core.hits import codes, pack_flat, pack_ranking, ranks, unpack_hits
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import open_units
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

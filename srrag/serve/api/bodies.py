@@ -174,9 +174,6 @@ class ChatRequest(BaseModel):
         return bool((self.stream_options or {}).get("include_usage"))
 
 
-Row = dict[str, Any]
-
-
 class Hits(BaseModel):
     """Windows, the best first."""
 

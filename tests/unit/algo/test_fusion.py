@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srrag.algo.fusion import (
-    blend,
     cosines,
     flat_ranges,
     group_means,
@@ -84,12 +83,6 @@ def test_min_max_within_each_query():
     stretched = min_max(np.array([2.0, 4.0, 3.0, 7.0, 7.0]), np.array([0, 0, 0, 1, 1]))
     assert stretched.tolist() == [0.0, 1.0, 0.5, 1.0, 1.0]
     assert min_max(np.zeros(0), np.zeros(0)).shape == (0,)
-
-
-def test_blend_by_hand_and_its_limits():
-    assert blend(np.array([1.0]), np.array([0.0]), 0.25).tolist() == [0.75]
-    with pytest.raises(ValueError, match=r"1\.5"):
-        blend(np.zeros(1), np.zeros(1), 1.5)
 
 
 def test_a_score_alone_is_the_best_of_its_query() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srrag.corpus.grade import effective_grade, grade_by_rules, grade_document
+from srrag.corpus.grade import grade_by_rules, grade_document
 from srrag.corpus.grade_rules import RULES
 
 PAPERS = [
@@ -62,7 +62,7 @@ def test_a_paper_has_the_grade_that_it_reads_as(
     grade: str, id: str, title: str, heading: str, sentence: str
 ) -> None:
     found = grade_document(title, text_of(heading, sentence), None, [], [])
-    assert effective_grade(found.grade) == grade, (id, found)
+    assert (found.grade or "E") == grade, (id, found)
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES])
@@ -85,4 +85,4 @@ def test_a_correction_is_no_trial_though_it_has_the_title_of_one() -> None:
 @pytest.mark.xfail(strict=True, reason="known misses")
 @pytest.mark.parametrize(("grade", "title"), MISSED)
 def test_what_no_rule_tells_apart_yet(grade: str, title: str) -> None:
-    assert effective_grade(grade_document(title, "", None, [], []).grade) == grade
+    assert (grade_document(title, "", None, [], []).grade or "E") == grade

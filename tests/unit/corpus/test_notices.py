@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from srrag.core.errors import UsageError
-from srrag.core.standing import STANDINGS, gravest, of_title, of_types, standing_note
+from srrag.core.standing import STANDINGS, of_title, of_types, standing_note
 from srrag.corpus.notices import (
     Notice,
     jats_notices,
@@ -110,8 +110,6 @@ def test_types_and_titles() -> None:
     assert of_title("[RETRACTED ARTICLE] Lamps") == "retracted"
     assert of_title("WITHDRAWN: Lamps for pain") == "retracted"
     assert of_title("Retracted muscles after surgery") == of_title("Retraction: Lamps") == ""
-    assert gravest(["corrected", "retracted", "ok"]) == "retracted"
-    assert gravest([]) == "ok"
 
 
 # --- a deleted article ---------------------------------------------------------------------

@@ -153,7 +153,7 @@ def test_punctuation_is_masked_and_stop_words_stay(exact):
 
 def test_counts(exact):
     text = "Knee pain, after surgery."
-    assert exact.count_tokens([text, ""]).tolist() == [6, 0]
+    assert exact.tokenizer.count([text, ""]).tolist() == [6, 0]
 
 
 def test_long_texts_are_cut_at_the_limit_and_counted():
