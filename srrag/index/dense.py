@@ -23,13 +23,12 @@ from srrag.index.dense_shards import (
     Rows,
     ShardSettings,
     count,
-    cut,
     grade_of,
     shard_name,
     train,
     write,
 )
-from srrag.index.shard_plan import regroup
+from srrag.index.shard_plan import cut, regroup, unchanged
 from srrag.index.titles import TITLE_WEIGHT
 from srrag.storage.atomic_write import commit_json, link_or_copy, read_json
 from srrag.storage.mapped_table import IndexShard
@@ -104,7 +103,7 @@ class BuildDenseIndex(Build):
         if "shards" not in told:
             return self.build(inputs, out, at)
         parts = {part.vectors.name: part for part in self._parts(inputs)}
-        kept = {name for name, part in parts.items() if _stands(part, former)}
+        kept = {n for n, p in parts.items() if unchanged(former, p.vectors, p.windows, p.titles)}
         made = {name: Made.of(shard) for name, shard in told["shards"].items()}
         grades = self._counted(list(parts.values()), kept, made, at)
         settings = self._settings(at, sum(map(len, grades)))
@@ -197,7 +196,8 @@ class BuildDenseIndex(Build):
         self, rows: Rows, out: Path, settings: ShardSettings
     ) -> tuple[list[Codec], list[Draft]]:
         """The codec of a grade, if it is large, and its shards."""
-        shards, codecs = cut(rows, self.shard_rows), []
+        groups = cut(rows.parts, lambda part: part.rows, self.shard_rows)
+        shards, codecs = [Rows(rows.grade, tuple(parts)) for parts in groups], []
         if len(rows) > self.flat_rows:
             lists = int(_LISTS_PER_ROOT * np.sqrt(max(map(len, shards))))
             path = out / f"codec-{rows.grade}.faiss"
@@ -289,11 +289,6 @@ def _rows(parts: Sequence[Part], spread: ParallelMap | None) -> list[Rows]:
         sized = zip(parts, column, strict=True)
         grades.append(Rows(grade, tuple(replace(part, rows=rows) for part, rows in sized if rows)))
     return [rows for rows in grades if len(rows)]
-
-
-def _stands(part: Part, former: PreviousVersion) -> bool:
-    paths = (part.vectors, part.windows, part.titles)
-    return all(path in former.kept for path in paths if path is not None)
 
 
 def _here(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -123,19 +123,6 @@ def count(parts: Sequence[Part]) -> npt.NDArray[np.int64]:
     ).reshape(-1, len(GRADES))
 
 
-def cut(rows: Rows, shard_rows: int) -> list[Rows]:
-    """Divide rows into shards; each takes parts until it has at least `shard_rows`."""
-    shards: list[list[Part]] = [[]]
-    size = 0
-    for part in rows.parts:
-        if size >= shard_rows:
-            shards.append([])
-            size = 0
-        shards[-1].append(part)
-        size += part.rows
-    return [Rows(rows.grade, tuple(parts)) for parts in shards if parts]
-
-
 def train(codec: Codec) -> None:
     """Write the empty index that all shards of a grade start from, trained on a random sample.
 

@@ -7,11 +7,11 @@ stay small: a shard is rewritten once about as many rows were added as it holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
 
@@ -24,6 +24,8 @@ from srrag.storage.mirror import opened
 SHARD_ROWS = 500_000
 _GROWS = 2
 _READERS = 16
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,27 +79,29 @@ def regroup(
         loose.update(absorbed.parts)
         size += absorbed.rows
     first = 1 + max((shard.number for shard in former), default=-1)
-    return sorted(standing, key=lambda each: each.number), _cut(rows, loose, shard_rows, first)
-
-
-def _cut(
-    rows: Mapping[str, int], chosen: Collection[str], shard_rows: int, first: int
-) -> list[IndexShard]:
-    """Divide parts, in their order; a shard takes parts until it has `shard_rows`."""
-    groups: list[list[str]] = []
-    size = shard_rows
-    for part in rows:
-        if part not in chosen:
-            continue
-        if size >= shard_rows:
-            groups.append([])
-            size = 0
-        groups[-1].append(part)
-        size += rows[part]
-    return [
+    chosen = [part for part in rows if part in loose]
+    return sorted(standing, key=lambda each: each.number), [
         IndexShard(number, tuple(parts), sum(rows[part] for part in parts))
-        for number, parts in enumerate(groups, first)
+        for number, parts in enumerate(cut(chosen, rows.__getitem__, shard_rows), first)
     ]
+
+
+def cut(parts: Iterable[T], size: Callable[[T], int], shard_rows: int) -> list[list[T]]:
+    """Divide parts, in their order; a shard takes parts until it has at least `shard_rows`."""
+    shards: list[list[T]] = []
+    rows = shard_rows
+    for part in parts:
+        if rows >= shard_rows:
+            shards.append([])
+            rows = 0
+        shards[-1].append(part)
+        rows += size(part)
+    return shards
+
+
+def unchanged(former: PreviousVersion | None, *paths: Path | None) -> bool:
+    """Whether these parts, None for what there is not, are those of the former version."""
+    return former is not None and all(path in former.kept for path in paths if path is not None)
 
 
 def former_shards(former: PreviousVersion | None) -> list[IndexShard]:

@@ -28,6 +28,7 @@ from srrag.index.shard_plan import (
     link_shards,
     part_rows,
     regroup,
+    unchanged,
     write_each,
 )
 from srrag.index.titles import title_texts
@@ -104,7 +105,7 @@ class BuildSparseIndex(ShardedBuild):
                 "run the build again"
             )
         rows = part_rows(list(windows.values()))
-        kept = () if former is None else [n for n in windows if _stands(n, windows, titles, former)]
+        kept = [name for name in windows if unchanged(former, windows[name], titles.get(name))]
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
         (out / _INDEX).mkdir()
         link_shards(stand, [_IDS], former, out)
@@ -127,13 +128,6 @@ class BuildSparseIndex(ShardedBuild):
         _write_meta(shards, _schema(bool(self.titles) and self.own_field), out)
         write_shards(shards, out)
         return {"windows": sum(int(shard.made["windows"]) for shard in shards)}
-
-
-def _stands(
-    name: str, windows: Mapping[str, Path], titles: Mapping[str, Path], former: PreviousVersion
-) -> bool:
-    """Whether a part of windows and its titles are those of the former version."""
-    return windows[name] in former.kept and (not titles or titles[name] in former.kept)
 
 
 def _write_shard(draft: _Draft) -> IndexShard:

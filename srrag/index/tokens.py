@@ -29,6 +29,7 @@ from srrag.index.shard_plan import (
     link_shards,
     part_rows,
     regroup,
+    unchanged,
     write_each,
 )
 from srrag.index.titles import TITLE_WEIGHT, with_titles
@@ -96,7 +97,7 @@ class BuildTokenIndex(ShardedBuild):
         """Link the parts; write `places`, `scales`, `vectors`, `offsets` and a lookup, by shard."""
         parts = self._parts(inputs)
         rows = part_rows([part.vectors for part in parts.values()])
-        kept = () if former is None else [n for n, p in parts.items() if _stands(p, former)]
+        kept = [n for n, p in parts.items() if unchanged(former, p.vectors, p.windows, p.titles)]
         stand, new = regroup(rows, former_shards(former), kept, self.shard_rows)
         link_shards(stand, _FILES, former, out)
         for name in (_linked_name(part) for shard in stand for part in shard.parts):
@@ -128,11 +129,6 @@ class BuildTokenIndex(ShardedBuild):
             path.name: _Part(path, windows.get(path.name), titles.get(path.name))
             for path in inputs[self.vectors]
         }
-
-
-def _stands(part: _Part, former: PreviousVersion) -> bool:
-    paths = (part.vectors, part.windows, part.titles)
-    return all(path in former.kept for path in paths if path is not None)
 
 
 def _write_shard(draft: _Draft) -> IndexShard:

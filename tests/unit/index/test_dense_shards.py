@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from srrag.core.schema import UNITS
 from srrag.core.step import Place
 from srrag.index.dense import BuildDenseIndex
-from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, cut, train, write
+from srrag.index.dense_shards import Codec, Draft, Part, Rows, ShardSettings, train, write
 from srrag.index.opened import DenseIndex, Shard, best_of, gpus
+from srrag.index.shard_plan import cut
 from tests.unit.index.tables import hashed, row, vectors
 from tests.unit.index.tables import write as write_rows
 
@@ -106,7 +107,8 @@ def test_shards_of_one_codec_are_one_index(tmp_path: Path, pq_bytes: int | None)
     train(Codec(tmp_path / "codec.faiss", rows, 60, manner))
     found = []
     for name, shard_rows in (("one", 1500), ("few", 600), ("many", 1)):
-        shards = cut(rows, shard_rows)
+        groups = cut(rows.parts, lambda part: part.rows, shard_rows)
+        shards = [Rows("E", tuple(parts)) for parts in groups]
         assert len(shards) == {"one": 1, "few": 3, "many": 5}[name]
         opened = []
         for number, shard in enumerate(shards):
