@@ -125,7 +125,6 @@ class StudyPaper:
     pmid: str = ""
     status: str = "ok"
     text: str = field(default="", repr=False)
-    authors: str = ""
     told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -145,24 +144,17 @@ class StudyPaper:
 def one_study(papers: Iterable[StudyPaper]) -> dict[str, tuple[str, str]]:
     """The study of each paper by its id: the id of its first paper, and why they are one.
 
-    Papers are of one study by the same PMID, title, registration number, or authors and number of
-    people. Reviews are joined by PMID and title alone.
+    Papers are of one study by the same PMID, title or registration number. Reviews are joined by
+    PMID and title alone.
     """
     first: dict[tuple[str, str], str] = {}
     study: dict[str, str] = {}
     why: dict[str, set[str]] = {}
     for paper in papers:
-        size = paper.people
         keys = [
             ("PMID", paper.pmid),
             ("title", " ".join(terms(paper.title))),
             ("registration number", paper.registration),
-            (
-                "authors and number of people",
-                f"{paper.authors} {size}"
-                if paper.authors and size and paper.grade not in REVIEWS
-                else "",
-            ),
         ]
         named = [key for key in keys if key[1]]
         met = {study[first[key]]: key for key in named if key in first}
