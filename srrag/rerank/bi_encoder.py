@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from srrag.core.hits import Offsets, unpack_hits
+from srrag.core.hits import Offsets
 from srrag.core.provenance import Fitted, read_fitted
 from srrag.core.step import Place
 from srrag.index.tokens import TokenIndex
-from srrag.rerank.maxsim import Floats, channel_scores, late_scores, question_tokens
+from srrag.rerank.maxsim import Floats, late_scores, question_tokens
 from srrag.rerank.reranker import Reranker, Score
 
 LOGITS = "logits.json"
@@ -24,17 +24,16 @@ LOGITS = "logits.json"
 
 @dataclass(frozen=True, kw_only=True)
 class RerankBiEncoder(Reranker):
-    """Score by `scale` · cos + `late` · MaxSim / tokens + `lexical` · BM25 + `shift`.
+    """Score by `scale` · cos + `late` · MaxSim / tokens + `shift`.
 
     Fine ranking without another model: cos compares the sentence vectors, MaxSim is Eq. 15 of
-    sr-rag per token of the question, BM25 is the score in `hits_sparse` (0 where that channel did
-    not find the window). Terms of weight 0 are not read. The sum is a logit like a cross-encoder's,
-    the log odds of relevance, so that grade biases (Eq. 9), margins and floors have the same unit.
+    sr-rag per token of the question. Terms of weight 0 are not read. The sum is a logit like a
+    cross-encoder's, the log odds of relevance, so that grade biases (Eq. 9), margins and floors
+    have the same unit.
 
     The defaults come from a logistic regression for the packaged encoder on the training questions
     of two benchmarks, weighted equally: `python -m srrag.lab.fits.logits D/rehab R1 D/bioasq R2
-    --questions 400`. With BM25 it gives 1.887, 13.721, .122 and −12.179; with BM25 and without
-    MaxSim 10.375, 0, .165 and −9.27.
+    --questions 400`.
     """
 
     version: ClassVar[int] = 2
@@ -42,14 +41,13 @@ class RerankBiEncoder(Reranker):
     hits: str = "hits_coarse"
     scale: float = 3.977
     late: float = 16.774
-    lexical: float = 0.0
     shift: float = -13.613
     index: str = "tokens"
 
     def __post_init__(self) -> None:
         """Raise ValueError for weights that would reverse the ranking."""
         super().__post_init__()
-        for name in ("scale", "late", "lexical"):
+        for name in ("scale", "late"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}: a number of at least 0")
         if not math.isfinite(self.shift):
@@ -58,7 +56,7 @@ class RerankBiEncoder(Reranker):
     def fitted(self) -> tuple[Fitted, ...]:
         """The questions that the weights were fitted on; unknown for weights from elsewhere."""
         told = json.loads(files("srrag.rerank").joinpath(LOGITS).read_text("utf-8"))
-        own = {name: getattr(self, name) for name in ("scale", "late", "lexical", "shift")}
+        own = {name: getattr(self, name) for name in ("scale", "late", "shift")}
         seen = told if own in told["weights"] else {}
         return (read_fitted(seen, "bi-encoder logit", LOGITS),)
 
@@ -67,8 +65,7 @@ class RerankBiEncoder(Reranker):
         """The hits and what the terms are made of."""
         vector = ("query_vector",) if self.scale else ()
         tokens = ("query_tokens", "query_token_scales") if self.late else ()
-        lexical = ("hits_sparse",) if self.lexical else ()
-        return (self.hits, *vector, *tokens, *lexical)
+        return (self.hits, *vector, *tokens)
 
     def needs(self) -> tuple[str, ...]:
         """The token index, which holds the sentence vectors too."""
@@ -85,9 +82,6 @@ class RerankBiEncoder(Reranker):
             if self.late:
                 tokens = question_tokens(batch, index.dimension)
                 logits += self.late * late_scores(tokens, ids, offsets, index, mean=True)
-            if self.lexical:
-                found = unpack_hits(batch["hits_sparse"])
-                logits += self.lexical * channel_scores(ids, offsets, found)
             return logits
 
         return score

@@ -68,18 +68,6 @@ def test_token_vectors_count_per_token_of_the_question(at: Place) -> None:
     assert "query_tokens" not in RerankBiEncoder(late=0.0).reads
 
 
-def test_bm25_counts_where_that_channel_found_the_window(at: Place) -> None:
-    """Cosines 0 and 1; window 0 has BM25 30, window 2 none."""
-    batch = asked(([0.0, 1.0], [2, 0]))
-    sparse = FoundWindows.of(
-        [(pa.array([uid(0), uid(1)], pa.string()), np.array([30.0, 9.0]))]
-    ).hits()
-    step = RerankBiEncoder(scale=1.0, late=0.0, lexical=0.1, shift=0.0)
-    assert step.reads == ("hits_coarse", "query_vector", "hits_sparse")
-    (row,) = reranked(step, batch.append_column("hits_sparse", sparse), at)
-    assert row == [(0, pytest.approx(3.0)), (2, pytest.approx(1.0))]
-
-
 def test_questions_do_not_mix_and_some_find_nothing(at: Place) -> None:
     step = RerankBiEncoder(keep=1, late=0.0)
     questions = [([1.0, 0.0], [3, 0]), ([0.0, 1.0], []), ([0.6, 0.8], [0, 1, 2])]
@@ -90,7 +78,7 @@ def test_questions_do_not_mix_and_some_find_nothing(at: Place) -> None:
 
 
 def test_weights_that_turn_the_ranking_round() -> None:
-    for wrong in ({"scale": -1.0}, {"scale": float("inf")}, {"late": -0.1}, {"lexical": -1.0}):
+    for wrong in ({"scale": -1.0}, {"scale": float("inf")}, {"late": -0.1}):
         with pytest.raises(ValueError, match="a number of at least 0"):
             RerankBiEncoder(**wrong)
     with pytest.raises(ValueError, match="a finite number is needed"):
