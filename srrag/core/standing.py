@@ -98,6 +98,14 @@ _TYPES = {
     "published erratum": "correction_notice",
     "preprint": "preprint",
 }
+ARTICLE_TYPES = {
+    "retraction": "retraction_notice",
+    "partial-retraction": "retraction_notice",
+    "expression-of-concern": "concern_notice",
+    "correction": "correction_notice",
+    "preprint": "preprint",
+}
+"""The standing that JATS' `article-type` gives a paper."""
 _TITLE = re.compile(r"^\W*(?:retracted|withdrawn)(?: article| paper)?\s*[:\]]", re.I)
 _RANKS = {name: rank for rank, name in enumerate(STANDINGS)}
 _SHOWN_TITLE_CHARS = 90

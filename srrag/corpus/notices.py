@@ -20,7 +20,7 @@ from lxml import etree
 from srrag.core.errors import UsageError
 from srrag.core.schema import NOTICES
 from srrag.core.spec import content_id
-from srrag.core.standing import COPY, STANDINGS, of_types
+from srrag.core.standing import ARTICLE_TYPES, COPY, STANDINGS, of_types
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.inline_xml import inline_text
 from srrag.corpus.parsed import Unparsable, doi_of, local_name, pmcid_of, pmid_of, xml_root
@@ -61,15 +61,8 @@ _REFERENCES: dict[str, tuple[str, str]] = {
     "UpdateOf": ("ok", "superseded"),
     "CommentOn": ("ok", ""),
 }
-# JATS: `article-type` of the notice or paper, and `related-article-type`, of which the values are
-# those of JATS4R (https://jats4r.niso.org/) and those that PMC's files use.
-_ARTICLE_TYPES = {
-    "retraction": "retraction_notice",
-    "partial-retraction": "retraction_notice",
-    "expression-of-concern": "concern_notice",
-    "correction": "correction_notice",
-    "preprint": "preprint",
-}
+# JATS: `related-article-type`, of which the values are those of JATS4R (https://jats4r.niso.org/)
+# and those that PMC's files use.
 _RELATED: dict[str, tuple[str, str]] = {
     "retracted-article": ("retraction_notice", "retracted"),
     "retraction-forward": ("retracted", ""),
@@ -153,7 +146,7 @@ def jats_notices(body: bytes) -> list[Notice]:
     if article is None:
         return []
     kind = (article.get("article-type") or "").lower()
-    found = [Notice("", _ARTICLE_TYPES[kind], "", "jats")] if kind in _ARTICLE_TYPES else []
+    found = [Notice("", ARTICLE_TYPES[kind], "", "jats")] if kind in ARTICLE_TYPES else []
     for node in article.iterfind("./{*}front/{*}article-meta/{*}related-article"):
         own, other = _RELATED.get((node.get("related-article-type") or "").lower(), ("", ""))
         found += _pair(own, other, _related_id(node), "jats")

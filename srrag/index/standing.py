@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.spec import content_id
-from srrag.core.standing import COPY, DELETED, grave_first, of_title, of_types
+from srrag.core.standing import ARTICLE_TYPES, COPY, DELETED, grave_first, of_title, of_types
 from srrag.core.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
 from srrag.storage.manifest import read_live
@@ -174,13 +174,6 @@ SAYINGS = pa.schema(
 _DOCUMENTS = ("doc_id", "source_id", "pmid", "title", "metadata")
 _TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)"
 _TELLING_METADATA = r'(?i)retract|concern|preprint|erratum|"article_type": "correction"'
-_ARTICLE_TYPES = {
-    "retraction": "retraction_notice",
-    "partial-retraction": "retraction_notice",
-    "expression-of-concern": "concern_notice",
-    "correction": "correction_notice",
-    "preprint": "preprint",
-}
 
 WITHOUT_ID = "without_id"
 """The figure that counts documents without PMID, PMCID and DOI, of which no notice can speak."""
@@ -312,7 +305,7 @@ def _of_documents(
 def _of_metadata(text: str) -> list[str]:
     metadata = json.loads(text or "{}")
     kind = metadata.get("article_type")
-    own = _ARTICLE_TYPES.get(kind, "") if isinstance(kind, str) else ""
+    own = ARTICLE_TYPES.get(kind, "") if isinstance(kind, str) else ""
     if own and own != "preprint":
         return [own]  # JATS calls the notice itself "retraction"
     types = metadata.get("publication_types", [])
