@@ -111,7 +111,7 @@ def _mention_batches(path: Path) -> Iterator[pa.ListArray]:
 
 Ints = npt.NDArray[np.int64]
 
-CODED = ("node_types", "edge_head_types", "edge_tail_types", "edge_relations", "window_grades")
+CODED = ("node_types", "edge_relations", "window_grades")
 """Columns of few distinct words, each stored as an array of codes and a list of words."""
 TOPICS = "topics"
 
@@ -290,7 +290,8 @@ class _Edges:
     def write(self, spoken: np.ndarray, spans: WindowSpans, out: Path) -> tuple[Ints, int]:
         """Write ends, lengths, types and relations of all edges, and the edges of each window.
 
-        `spoken` (relations, d) are the vectors of the relations' names.
+        `spoken` (relations, d) are the vectors of the relations' names. Searches of earlier
+        versions read the types.
         """
         for side, found in self._found.items():
             np.save(out / f"edge_{side}s.npy", self._ends[side])

@@ -96,15 +96,13 @@ class GraphWalk:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphLimits:
-    """Limits of a search to nodes and triples of some types.
+    """Limits of a search to some topics, and to nodes of the types that a question asks for.
 
-    Empty means no limit; `relations` limits only triples. `communities` keeps the windows of that
-    many best communities; 0 keeps all. `off_type` is what a node counts that is of none of the
-    types that a question asks for: 1 as much as any other, 0 nothing.
+    `communities` keeps the windows of that many best communities; 0 keeps all. `off_type` is what a
+    node counts that is of none of the types that a question asks for: 1 as much as any other, 0
+    nothing.
     """
 
-    entity_types: tuple[str, ...] = ()
-    relations: tuple[str, ...] = ()
     communities: int = 0
     off_type: float = 0.9
 
@@ -168,7 +166,6 @@ class GraphIndex:
         self._codes = {name: read_codes(folder, name) for name in CODED}
         self._is_document = self._mask("node_types", (DOCUMENT,))
         self._steps = Transitions(folder, self._shown["nodes"], self._is_document)
-        self._relation_fits = self._mask("edge_relations", self._limits.relations)
 
     def search(
         self, question: GraphQuestion, k: int, tracks: Sequence[Sequence[str]] = ((),)
@@ -243,8 +240,7 @@ class GraphIndex:
 
         Topics and walks alone lead to a window only if the search is not limited to a type.
         """
-        limited = bool(self._limits.entity_types or self._limits.relations)
-        limited |= typed and self._limits.off_type == 0
+        limited = typed and self._limits.off_type == 0
         on_topic = np.isfinite(best_by_segment(topic, *self._shown["nodes"]))
         found: Bools = (parts["entities"] > 0) & np.isfinite(
             best_by_segment(node, *self._shown["nodes"])
@@ -255,8 +251,8 @@ class GraphIndex:
         return found & on_topic if self._limits.communities else found
 
     def _type_fit(self, asked: Sequence[str]) -> Floats:
-        """Weight of each node: 0 outside the limits, `off_type` if the question asks for others."""
-        fit = self._mask("node_types", self._limits.entity_types).astype(np.float32)
+        """Weight of each node: 1, or `off_type` if the question asks for others."""
+        fit = np.ones(len(self._is_document), np.float32)
         if asked:
             fit[~self._mask("node_types", tuple(asked))] *= np.float32(self._limits.off_type)
         return fit
@@ -290,9 +286,7 @@ class GraphIndex:
             score = (score + np.maximum(np.max(cosines, axis=0), 0)) / 2
         ends = np.append(fit, np.float32(0))
         score = score * np.maximum(ends[heads], ends[tails])
-        typed = self._limits.entity_types
-        fits = self._mask("edge_head_types", typed) | self._mask("edge_tail_types", typed)
-        score[~(fits & self._relation_fits) | (score <= 0)] = -np.inf
+        score[score <= 0] = -np.inf
         found: Floats = score.astype(np.float32)
         return found
 
@@ -338,10 +332,8 @@ class GraphIndex:
         return found
 
     def _mask(self, name: str, words: Sequence[str]) -> Bools:
-        """Mask the rows of a coded column with one of the words; without words, all rows."""
+        """Mask the rows of a coded column with one of the words."""
         codes, known = self._codes[name]
-        if not words:
-            return np.ones(len(codes), np.bool_)
         found: Bools = np.array([word in words for word in known], np.bool_)[codes]
         return found
 

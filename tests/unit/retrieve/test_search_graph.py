@@ -63,7 +63,7 @@ def test_each_part_reads_its_own_column(place: Place) -> None:
 
 
 def test_limits_and_weights_are_identity() -> None:
-    step = SearchGraph(limits=GraphLimits(relations=("treats",)), weights=GraphWeights(spread=0.5))
+    step = SearchGraph(limits=GraphLimits(off_type=0.5), weights=GraphWeights(spread=0.5))
     assert build(spec(step)) == step
     assert spec(step) != spec(SearchGraph())
 
