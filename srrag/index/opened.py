@@ -259,10 +259,6 @@ class LanceSparse(WordIndex):
         there = low < len(self._terms) and self._terms[low].as_py() == term
         return int(self._counts[low]) if there else 0
 
-    def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
-        """Return the k best units of each question by BM25; no grades means all."""
-        return [self._search(question, k, grades) for question in questions]
-
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = [term for term in dict.fromkeys(self.terms(question)) if term.isprintable()]
         if not terms:

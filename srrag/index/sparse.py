@@ -236,10 +236,6 @@ class SparseIndex(WordIndex):
         """How many windows hold an indexed term."""
         return int(self._searcher.doc_freq("text", term))
 
-    def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
-        """Return the k best units of each question by BM25; no grades means all."""
-        return [self._search(question, k, grades) for question in questions]
-
     def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
         terms = list(dict.fromkeys(self._analyzer.analyze(question)))
         if not terms:

@@ -46,9 +46,13 @@ class WordIndex(abc.ABC):
     def document_frequency(self, term: str) -> int:
         """How many windows hold an indexed term."""
 
-    @abc.abstractmethod
     def search(self, questions: Sequence[str], k: int, grades: Sequence[str] = ()) -> list[Ranked]:
         """Return the k best units of each question by BM25; no grades means all."""
+        return [self._search(question, k, grades) for question in questions]
+
+    @abc.abstractmethod
+    def _search(self, question: str, k: int, grades: Sequence[str]) -> Ranked:
+        """The k best units of one question."""
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text as they are indexed."""

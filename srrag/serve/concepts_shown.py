@@ -45,9 +45,7 @@ _VAGUE = """
     last good otherwise parallel subscales subscale questionnaire them him you gain
     illustrative text
 """.split()  # noqa: SIM905 (a list of as many literals hides the words)
-_KEPT = frozenset({"rehabilitation", "age", "quality", "function", "pain"})
-_ALONE = "|".join(sorted({*GENERAL, *_VAGUE} - _KEPT))
-_GENERAL_ALONE = rf"^(?:(?:{_ALONE}|age|function|quality|rehabilitation)[\s,/()-]*)+$"
+_GENERAL_ALONE = rf"^(?:(?:{'|'.join(sorted({*GENERAL, *_VAGUE}))})[\s,/()-]*)+$"
 _VERBS = (
     r"\b(?:was|were|is|are|be|been|being|has|have|had|did|does|do|will|would|can|could|may|might|"
     r"should|showed|shown|shows|compared|recommend(?:s|ed|ing)?|enrolled|participat(?:e|ed|ing)|"

@@ -32,6 +32,7 @@ from srrag.answer.gate.coverage import (
 from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
 from srrag.core.rows import live
 from srrag.core.schema import ANSWERABLE, non_null
+from srrag.core.standing import joined
 from srrag.core.step import Function, Place, Step
 from srrag.reading.people import asked_people
 from srrag.reading.prose import plain
@@ -271,6 +272,5 @@ def abstention_note(gate: Mapping[str, Any], cited: Collection[str] = ()) -> str
 def _listed(words: Sequence[str]) -> str:
     """Join quoted words for a sentence; after the first ones, count the rest."""
     shown = [f"“{word}”" for word in words[:MAX_NAMED]]
-    if more := len(words) - len(shown):
-        return f"{', '.join(shown)} and {more} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    more = len(words) - len(shown)
+    return joined([*shown, f"{more} more"] if more else shown)
