@@ -87,6 +87,9 @@ STANDINGS: Mapping[str, str] = {
 HIDDEN = frozenset([DELETED, "retracted"])
 """Standings that no answer cites, unless the user asks to see them; of a copy none speaks."""
 
+OF_ALL_TEXTS = frozenset(["retracted", "concern"])
+"""Standings that hold for each text of a paper; a lesser one may be of one version alone."""
+
 UNKNOWN = ""
 """The standing of all papers of a build without the stage `standing`."""
 

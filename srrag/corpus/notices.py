@@ -20,7 +20,7 @@ from lxml import etree
 from srrag.core.errors import UsageError
 from srrag.core.schema import NOTICES
 from srrag.core.spec import content_id
-from srrag.core.standing import ARTICLE_TYPES, COPY, STANDINGS, of_types
+from srrag.core.standing import ARTICLE_TYPES, COPY, OF_ALL_TEXTS, STANDINGS, of_types
 from srrag.core.step import Function, Place, Step
 from srrag.corpus.inline_xml import inline_text
 from srrag.corpus.parsed import Unparsable, doi_of, local_name, pmcid_of, pmid_of, xml_root
@@ -101,8 +101,8 @@ def may_speak(body: bytes) -> bool:
 def pubmed_notices(body: bytes) -> list[Notice]:
     """Read publication types and CommentsCorrections of a <PubmedArticle>.
 
-    Without an abstract it is no document; what it says of itself is said of its ids, since the
-    paper may be here from another file.
+    What it says of itself is said of its ids too (`_of_ids`), since the paper may be here from
+    another file.
     """
     root = xml_root(body)
     path = ".//Article/PublicationTypeList/PublicationType"
@@ -110,9 +110,8 @@ def pubmed_notices(body: bytes) -> list[Notice]:
     found = [Notice("", standing, "", "type") for standing in of_types(types)]
     for node in root.iterfind(".//CommentsCorrectionsList/CommentsCorrections"):
         found += _referred(node.get("RefType") or "", node.findtext("PMID") or "")
-    if root.find(".//AbstractText") is None:
-        found += _of_ids(found, list(_own_ids(root)))
-    return found
+    is_document = root.find(".//AbstractText") is not None
+    return found + _of_ids(found, list(_own_ids(root)), is_document)
 
 
 def _referred(kind: str, told: str) -> Iterator[Notice]:
@@ -121,9 +120,16 @@ def _referred(kind: str, told: str) -> Iterator[Notice]:
     return _pair(own, other, f"pmid:{pmid}" if pmid else "", "pubmed")
 
 
-def _of_ids(found: Sequence[Notice], own_ids: Sequence[str]) -> list[Notice]:
-    """What a record that is no document says of itself, said of its ids."""
+def _of_ids(found: Sequence[Notice], own_ids: Sequence[str], is_document: bool) -> list[Notice]:
+    """What a record says of itself, said of its ids; a document says only that of its paper.
+
+    `BuildStanding` carries that to documents of its PMID.
+    """
     said = [each for each in found if not each.about and each.standing != "ok"]
+    if is_document:
+        said = [each for each in said if each.standing in OF_ALL_TEXTS]
+        said = [each for each in said if each.link] or said
+        own_ids = [about for about in own_ids if not about.startswith("pmid:")]
     return [replace(each, about=about) for each in said for about in own_ids]
 
 
@@ -174,7 +180,7 @@ def _related_id(node: etree._Element) -> str:
 def export_notices(body: bytes) -> list[Notice]:
     """Read types and references of a record of an export (`ReadFolder`), of no other JSON.
 
-    Without an abstract it is no document, and speaks as that of PubMed does.
+    It speaks of its ids as a record of PubMed does.
     """
     try:
         record = json.loads(body)
@@ -187,10 +193,9 @@ def export_notices(body: bytes) -> list[Notice]:
     for each in record.get("notices", []):
         kind, _, told = each.partition(" ")
         found += _referred(kind, told)
-    if not record.get("text"):
-        ids = ((name, form(record.get(name, ""))) for name, form in _FORMS.items())
-        found += _of_ids(found, [f"{name}:{plain}" for name, plain in ids if plain])
-    return found
+    ids = ((name, form(record.get(name, ""))) for name, form in _FORMS.items())
+    own_ids = [f"{name}:{plain}" for name, plain in ids if plain]
+    return found + _of_ids(found, own_ids, bool(record.get("text")))
 
 
 _FORMS = {"pmid": pmid_of, "doi": doi_of, "pmcid": pmcid_of}
@@ -234,7 +239,7 @@ class ReadNotices(Step):
     parsed says nothing here, since ParseDocuments rejects it.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = NOTICES
     keeps_rows: ClassVar[bool] = False

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.spec import content_id
-from srrag.core.standing import ARTICLE_TYPES, COPY, DELETED, grave_first, of_title, of_types
+from srrag.core.standing import ARTICLE_TYPES, COPY, DELETED, OF_ALL_TEXTS, grave_first, of_title, of_types
 from srrag.core.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
 from srrag.storage.manifest import read_live
@@ -190,12 +190,12 @@ class BuildStanding(Build):
 
     Of a work that several documents hold (`find_works`) the richest text stands for all: it
     has the statements about any of them, and the others are its copies. That a PubMed record calls
-    itself retracted or under concern holds for all documents of its PMID.
+    itself retracted or under concern holds for all documents of its PMID, DOI or PMCID.
     `statuses` is the hash of a user's list that the root keeps (`srrag.corpus.notices`), "" for
     none. A changed list repeats this build, and those that read it.
     """
 
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     statuses: str = ""
     notices: str = "notices"
@@ -220,8 +220,9 @@ class BuildStanding(Build):
         for about, standing, link in self._listed(at):
             abouts[about].append((standing, link, "list"))
         for table in read_live(inputs[self.documents], _DOCUMENTS):
-            for doc_id, source_id, saying in _of_documents(table, abouts):
-                said[doc_id, source_id].append(saying)
+            for doc_id, source_id, (standing, link, by) in _of_documents(table, abouts):
+                link = "" if link == _name(source_id) else link  # none is its own notice
+                said[doc_id, source_id].append((standing, link, by))
         gone = {doc_id for (doc_id, _), told in said.items() if _gravest(told)[0] == DELETED}
         works, without_id = find_works(inputs[self.documents], gone)
         for work in works:
@@ -255,11 +256,10 @@ def _name(source_id: str) -> str:
 def _is_of_the_paper(row: Mapping[str, str]) -> bool:
     """Whether what a record says of itself holds for all texts of its PMID.
 
-    Each text of a retracted paper is retracted, also one that shares no words with the record; a
-    lesser statement may be of one version alone.
+    Each text of a retracted paper is retracted, also one that shares no words with the record.
     """
     of_pubmed = row["source_id"].isdigit() and row["said_by"] != "jats"
-    return of_pubmed and row["standing"] in ("retracted", "concern")
+    return of_pubmed and row["standing"] in OF_ALL_TEXTS
 
 
 def _gravest(sayings: Sequence[Saying]) -> Saying:

@@ -1,5 +1,6 @@
 """The standing of documents: of several statements the gravest, found by any id."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ from srrag.core.schema import DOCUMENTS, NOTICES, empty_value
 from srrag.core.spec import content_id
 from srrag.core.standing import Standings
 from srrag.core.step import Place
-from srrag.corpus.notices import Notice, keep_statuses
+from srrag.corpus.notices import Notice, keep_statuses, read_notices
+from srrag.corpus.record import RawRecord, raw_table
 from srrag.index.standing import BuildStanding
 from srrag.storage.store import Store
 
@@ -23,6 +25,7 @@ DOCS = {
     "5": {"pmid": "", "metadata": '{"pmcid": "PMC55"}'},
     "6": {"pmid": "6", "title": "Retracted muscles"},
 }  # fmt: skip
+NOTED = ("source_id", "about", "standing", "link")
 NOTES = [
     ("9", "pmid:1", "corrected", ""),
     ("8", "pmid:1", "concern", ""),
@@ -180,6 +183,39 @@ def test_what_a_record_of_pubmed_says_of_its_paper_holds_for_other_texts_of_it(
     assert found["20"] == found["20.xml"] == ("retracted", "pmid:21")
     assert found["30"] == ("corrected", "pmid:31")
     assert found["30.xml"] == ("ok", ""), "a correction may be of one version alone"
+
+
+RECORD = """<PubmedArticle><MedlineCitation><PMID>50</PMID><Article><ELocationID EIdType="doi">
+10.1000/Q.5</ELocationID><Abstract><AbstractText>Pain fell.</AbstractText></Abstract>
+<PublicationTypeList><PublicationType>Retracted Publication</PublicationType></PublicationTypeList>
+</Article></MedlineCitation><PubmedData><ArticleIdList><ArticleId IdType="pmc">PMC50</ArticleId>
+</ArticleIdList></PubmedData></PubmedArticle>"""
+EXPORTED = {
+    "export": "refs.nbib", "pmid": "50", "doi": "10.1000/Q.5", "pmcid": "PMC50",
+    "text": "Pain fell.", "publication_types": ["Retracted Publication"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("format", "body"),
+    [("pubmed", RECORD), ("json", json.dumps(EXPORTED))],
+    ids=["pubmed", "export"],
+)
+def test_each_text_of_a_retracted_paper_is_retracted_whatever_id_ties_it_to_the_record(
+    format: str, body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The abstract in English shares no words with a page in German, which has no PMID."""
+    said = read_notices(raw_table([RawRecord("a", "50", format, body.encode())])).to_pylist()
+    monkeypatch.setitem(globals(), "NOTES", [tuple(map(row.get, NOTED)) for row in said])
+    texts = {
+        "50": {"pmid": "50", "text": "Pain fell.", "metadata": '{"doi": "10.1000/q.5"}'},
+        "by-doi": {"text": BODY, "metadata": '{"doi": "10.1000/q.5"}'},
+        "by-pmcid": {"text": LONG, "metadata": '{"pmcid": "PMC50"}'},
+        "by-pmid": {"pmid": "50", "text": LONG.replace("line", "row")},
+    }
+    found = built(tmp_path, monkeypatch, docs=texts)
+    assert {n: found[n][0] for n in texts} == dict.fromkeys(texts, "retracted")
+    assert found["50"][1] == "", "no paper is its own notice"
 
 
 @pytest.mark.parametrize("gone", ["forgotten", "deleted"])
