@@ -95,6 +95,9 @@ UNKNOWN = ""
 
 _TYPES = {
     "retracted publication": "retracted",
+    "retracted article": "retracted",
+    "retracted": "retracted",
+    "retraction": "retraction_notice",
     "retraction of publication": "retraction_notice",
     "retraction notice": "retraction_notice",
     "expression of concern": "concern_notice",
@@ -109,7 +112,12 @@ ARTICLE_TYPES = {
     "preprint": "preprint",
 }
 """The standing that JATS' `article-type` gives a paper."""
-_TITLE = re.compile(r"^\W*(?:retracted|withdrawn)(?: article| paper)?\s*[:\]]", re.I)
+_TITLE = re.compile(
+    r"^\W*(?:(?:retracted|withdrawn)(?: article| paper)?\s*[:\]]"
+    r"|retracted(?: article| paper)?(?:\.|\s*[-\u2013\u2014]\s))"
+    r"|[(\[]retracted(?: article\b[^)\]]*)?[)\]]\W*$",
+    re.IGNORECASE,
+)
 _RANKS = {name: rank for rank, name in enumerate(STANDINGS)}
 _SHOWN_TITLE_CHARS = 90
 
@@ -134,8 +142,8 @@ def of_types(types: Iterable[str]) -> list[str]:
 
 
 def of_title(title: str) -> str:
-    """Return "retracted" for a title such as "RETRACTED: …" or "WITHDRAWN: …", else ""."""
-    return "retracted" if _TITLE.match(title) else ""
+    """Return "retracted" for a title such as "RETRACTED: …", "WITHDRAWN: …" or "… (Retracted)"."""
+    return "retracted" if _TITLE.search(title) else ""
 
 
 def marked(standing: str | None) -> bool:

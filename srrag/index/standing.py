@@ -172,7 +172,7 @@ SAYINGS = pa.schema(
 """The result: a row for each document with a statement; all others are in order."""
 
 _DOCUMENTS = ("doc_id", "source_id", "pmid", "title", "metadata")
-_TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)"
+_TELLING_TITLE = r"(?i)^\W*(retracted|withdrawn)|[(\[]retracted"
 _TELLING_METADATA = r'(?i)retract|concern|preprint|erratum|"article_type": "correction"'
 
 WITHOUT_ID = "without_id"

@@ -107,8 +107,17 @@ def test_the_step_reads_pubmed_and_jats_alone_and_no_broken_body() -> None:
 def test_types_and_titles() -> None:
     assert of_types(["Randomized Controlled Trial", "Preprint"]) == ["preprint"]
     assert of_types(["Journal Article, Retracted Publication"]) == ["retracted"]
-    assert of_title("[RETRACTED ARTICLE] Lamps") == "retracted"
-    assert of_title("WITHDRAWN: Lamps for pain") == "retracted"
+    assert of_types(["Retracted", "Retracted article", "Retraction"]) == [
+        "retracted", "retracted", "retraction_notice",
+    ]  # fmt: skip
+    for title in (
+        "[RETRACTED ARTICLE] Lamps", "WITHDRAWN: Lamps for pain", "RETRACTED. Lamps",
+        "RETRACTED - Lamps", "Lamps [Retracted]", "Lamps (Retracted Article)",
+        "Lamps for pain. (Retracted article. See vol. 3, pg 4, 2015)",
+    ):  # fmt: skip
+        assert of_title(title) == "retracted"
+    for title in ("Withdrawn - why patients leave", "Lamps (retracted) for pain"):
+        assert of_title(title) == ""
     assert of_title("Retracted muscles after surgery") == of_title("Retraction: Lamps") == ""
 
 

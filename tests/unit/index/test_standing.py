@@ -90,22 +90,29 @@ def test_the_gravest_statement_holds(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
 
 
-def test_what_a_record_of_json_says_of_its_type_is_read(
+def test_what_a_record_says_of_itself_by_type_or_title_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such records have no notice of JATS or PubMed beside the two fields."""
+    """Such records have no notice of JATS or PubMed beside these fields."""
     told = {
         "a": '{"article_type": "preprint", "publication_types": ["Retracted Publication"]}',
         "b": '{"article_type": "preprint"}',
         "c": '{"article_type": "correction"}',
         "d": '{"article_type": "retraction", "publication_types": ["Retracted Publication"]}',
+        "e": '{"publication_types": ["Retracted"]}',
+        "f": '{"publication_types": ["Retraction"]}',
     }
-    found = built(tmp_path, monkeypatch, docs={n: {"metadata": each} for n, each in told.items()})
-    assert {n: standing for n, (standing, _) in found.items() if n in told} == {
+    docs = {n: {"metadata": each} for n, each in told.items()}
+    docs["g"] = {"title": "Lamps (Retracted article. See vol. 3, pg 4, 2015)"}
+    found = built(tmp_path, monkeypatch, docs=docs)
+    assert {n: standing for n, (standing, _) in found.items() if n in docs} == {
         "a": "retracted",
         "b": "preprint",
         "c": "correction_notice",
         "d": "retraction_notice",
+        "e": "retracted",
+        "f": "retraction_notice",
+        "g": "retracted",
     }
 
 
