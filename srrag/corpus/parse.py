@@ -141,7 +141,7 @@ class ParseDocuments(Step):
 
     pdf: str = "text"
 
-    version: ClassVar[int] = 11
+    version: ClassVar[int] = 12
     reads: ClassVar[tuple[str, ...]] = ("raw_id", "source", "source_id", "format", "body", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
 

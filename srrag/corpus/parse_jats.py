@@ -37,7 +37,11 @@ _TEXT = ("body", "floats-group", "back", "floats-wrap")
 _PARTS = frozenset(["", "front", "front-stub", "sub-article", *_TEXT])
 """Parts of an article that are read; those of a publisher's own kind are counted."""
 _OTHER_ABSTRACTS = frozenset(["toc", "teaser", "short", "graphical", "web-summary", "video"])
-_LETTERS = ("decision-letter", "reply", "reviewer-report", "editor-report", "author-comment")
+_LETTERS = frozenset([
+    "decision-letter", "reply", "reviewer-report", "referee-report", "editor-report",
+    "author-comment", "editor-comment", "community-comment", "peer-review",
+    "aggregated-review-documents",
+])  # fmt: skip
 """Articles within an article that are no part of it, but letters on it."""
 _BLOCKS = frozenset([
     "sec", "p", "list", "def-list", "table", "array", "table-wrap", "table-wrap-group",

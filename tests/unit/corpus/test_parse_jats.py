@@ -112,7 +112,10 @@ def test_a_power_or_fraction_of_a_formula_is_no_other_number(formula: str, said:
     assert text.endswith(f"Of {said}")
 
 
-def test_floats_appendices_and_translations_are_read_and_letters_are_not() -> None:
+@pytest.mark.parametrize(
+    "letter", ["decision-letter", "aggregated-review-documents", "referee-report"]
+)
+def test_floats_appendices_and_translations_are_read_and_letters_are_not(letter: str) -> None:
     text = text_of(
         "<p>Body.</p>",
         "<back><ack><p>Thanks to all.</p></ack><ref-list><ref>Old paper</ref></ref-list><app-group>"
@@ -120,7 +123,7 @@ def test_floats_appendices_and_translations_are_read_and_letters_are_not() -> No
         "<table-wrap><caption><p>Harms</p></caption><table><tr><td>Rash</td><td>7</td></tr></table>"
         "</table-wrap></floats-group><sub-article article-type='translation'><front-stub>"
         "<title-group><article-title>El Q</article-title></title-group></front-stub><body>"
-        "<p>Cuerpo.</p></body></sub-article><sub-article article-type='decision-letter'><body>"
+        f"<p>Cuerpo.</p></body></sub-article><sub-article article-type='{letter}'><body>"
         "<p>We liked it.</p></body></sub-article>",
     )
     for said in ("Menos brotes.", "Three died.", "Harms", "| Rash | 7 |", "## El Q", "Cuerpo."):
