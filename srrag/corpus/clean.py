@@ -90,13 +90,14 @@ def page_furniture(
 ) -> list[set[int]]:
     """The numbers of the lines of each page that are page furniture (see `drop_page_furniture`).
 
-    `outer` tells which lines are at the edges of each page; else the first and last ones are.
+    `outer` tells which lines are at the edges of each page; else the first and last ones are, and
+    a number alone in one of them is that of its page. In a layout it may be a cell of a table.
     """
-    need = max(_MIN_PAGES, _PAGE_SHARE * len(pages))
+    laid_out = outer is not None
+    least, share = (_LAID_OUT_PAGES, _LAID_OUT_SHARE) if laid_out else (_MIN_PAGES, _PAGE_SHARE)
+    need = max(least, share * len(pages))
     if outer is None:
         outer = [_outer(page) for page in pages]
-    else:
-        need = max(_LAID_OUT_PAGES, _LAID_OUT_SHARE * len(pages))
     edges = [
         {i: _keys(page[i], at) for i in numbers}
         for at, (page, numbers) in enumerate(zip(pages, outer, strict=True))
@@ -105,7 +106,7 @@ def page_furniture(
     found = []
     for page, keys in zip(pages, edges, strict=True):
         furniture = {i for i, own in keys.items() if any(counts[key] >= need for key in own)}
-        if len(pages) >= _MIN_PAGES:
+        if len(pages) >= _MIN_PAGES and not laid_out:
             furniture |= {i for i in keys if _LONE_NUMBER.fullmatch(page[i].strip())}
         found.append(furniture)
     return found

@@ -6,7 +6,7 @@ import importlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise, takewhile
 from statistics import median
@@ -15,7 +15,7 @@ from typing import Any
 from srrag.corpus.clean import page_furniture
 from srrag.corpus.parse_text import markdown_parts
 from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, doi_of
-from srrag.corpus.pdf_lines import SCAN, UNKNOWN, PdfLine, properties, read_pages
+from srrag.corpus.pdf_lines import SCAN, UNKNOWN, PdfLine, properties, read_pages, side_by_side
 
 _LARGER = 1.15
 _MAX_HEADING_CHARS = 120
@@ -86,7 +86,7 @@ def to_markdown(pages: Sequence[Sequence[PdfLine]]) -> tuple[str, str]:
     furniture = page_furniture([[line.text for line in page] for page in pages], outer)
     kept = [
         [line for i, line in enumerate(page) if i not in drop and not _is_label(line.text)]
-        for page, drop in zip(pages, furniture, strict=True)
+        for page, drop in zip(pages, map(_whole_rows, pages, furniture), strict=True)
     ]
     body = _body_size(kept)
     first = kept[0] if kept else []
@@ -130,6 +130,12 @@ def _outer(page: Sequence[PdfLine], body: float, width: float) -> list[int]:
         if (line.bottom <= low or line.bottom >= high)
         and not (line.size == body and line.right - line.left > _SHORT_LINE * width)
     ]
+
+
+def _whole_rows(page: Sequence[PdfLine], drop: Collection[int]) -> set[int]:
+    """The lines to drop of which the whole row goes; else a number would leave its table."""
+    kept = [line for i, line in enumerate(page) if i not in drop]
+    return {i for i in drop if not any(side_by_side(page[i], line) for line in kept)}
 
 
 def join_lines(lines: Sequence[str]) -> str:

@@ -315,14 +315,15 @@ def _rows(lines: Sequence[PdfLine]) -> list[list[PdfLine]]:
     """Sort lines from the top; the pieces of a row go from left to right."""
     rows: list[list[PdfLine]] = []
     for line in sorted(lines, key=lambda line: (-line.top, line.left)):
-        if rows and any(_side_by_side(each, line) for each in rows[-1]):
+        if rows and any(side_by_side(each, line) for each in rows[-1]):
             rows[-1].append(line)
         else:
             rows.append([line])
     return [sorted(row, key=lambda line: line.left) for row in rows]
 
 
-def _side_by_side(one: PdfLine, other: PdfLine) -> bool:
+def side_by_side(one: PdfLine, other: PdfLine) -> bool:
+    """Whether two lines stand in one row."""
     both = min(one.top, other.top) - max(one.bottom, other.bottom)
     return both >= _SAME_LINE * min(one.top - one.bottom, other.top - other.bottom)
 

@@ -617,6 +617,30 @@ def test_heads_of_left_and_right_pages_are_left_out() -> None:
     assert text.count("has its own words") == 54
 
 
+def test_cells_of_a_table_at_the_foot_of_a_page_are_no_page_numbers_and_no_running_heads() -> None:
+    """A number that goes from its row stands beside another group."""
+    tables = {
+        1: ["Group|Deaths|N|Dose", "Aspirin|120|450|5 mg", "Placebo|98|452|none"],
+        2: ["Group|Deaths (%)|Age|Dose", "Aspirin|12 (5)|60|5 mg", "Placebo|98 (20)|61|none"],
+    }
+    pages = []
+    for number in range(6):
+        lines = [
+            _line(f"Line {n} of page {number} has its own words", 40, 400, 700 - 12 * n, 10)
+            for n in range(9)
+        ]
+        for n, row in enumerate(tables.get(number, ())):
+            cells = enumerate(row.split("|"))
+            lines += [_line(cell, 40 + 100 * at, 40, 500 - 12 * n, 9) for at, cell in cells]
+        foot = [_line("Smith et al.", 40, 60, 30, 8), _line(f"{number + 1}", 400, 8, 30, 8)]
+        pages.append([*lines, *foot])
+    _, text = to_markdown(pages)
+    for table in tables.values():
+        assert " ".join(table).replace("|", " ") in text.replace("\n\n", " ")
+    assert "Smith" not in text
+    assert "\n\n1" not in text
+
+
 def test_wide_blanks_of_justified_text_are_no_gutter() -> None:
     full = [_line(f"words that fill the column {n}", 40, 250, 700 - 12 * n, 10) for n in range(3)]
     loose = [
