@@ -221,8 +221,8 @@ class BuildStanding(Build):
             abouts[about].append((standing, link, "list"))
         for table in read_live(inputs[self.documents], _DOCUMENTS):
             for doc_id, source_id, (standing, link, by) in _of_documents(table, abouts):
-                link = "" if link == _name(source_id) else link  # none is its own notice
-                said[doc_id, source_id].append((standing, link, by))
+                other = "" if link == _name(source_id) else link  # none is its own notice
+                said[doc_id, source_id].append((standing, other, by))
         gone = {doc_id for (doc_id, _), told in said.items() if _gravest(told)[0] == DELETED}
         works, without_id = find_works(inputs[self.documents], gone)
         for work in works:
