@@ -273,8 +273,10 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:#(?P<dec>\d{1,7})|#[xX](?P<hex>[0-9A-Fa-f]{1,6})|(?P<name>\w{2,31}));")
-_POWER_BEFORE = re.compile(r"[\d)]\Z")
-_POWER_AFTER = re.compile(r"[+\-\u2212\u2013]?\d")
+_NUMBER_BEFORE = re.compile(r"(?:[\d)]|\d[.,%])( ?)\Z")
+_RAISED = re.compile(r"[+\-\u2212\u2013]?\d(?P<alone>[\d,.\u2013-]*\Z)?")
+_SUP_END = re.compile(r"</sup\s*>", re.IGNORECASE)
+_NEAR, _MOST_RAISED = 3, 80
 
 
 def _c1(code: int) -> str | None:
@@ -331,18 +333,38 @@ def decode_entities(text: str) -> str:
 def strip_tags(text: str) -> str:
     """Remove only white-listed tags; "<0.05" and "a<b and c>d" stay.
 
-    A removed block tag leaves a blank, an inline tag nothing. A superscript number after a digit
+    A removed block tag leaves a blank, an inline tag nothing. A superscript number behind a number
     gets a "^": "10<sup>6</sup>" becomes "10^6", since 106 would be another number.
     """
-
-    def replaced(match: re.Match[str]) -> str:
+    parts: list[str] = []
+    before, at = "", 0  # what stands before in its block
+    for match in _TAG.finditer(text):
         name = match["name"].lower()
+        piece, at = text[at : match.start()], match.end()
+        before = (before + piece[-_NEAR:])[-_NEAR:]
+        put = "" if name in _GLUED_TAGS else " "
         if name == "sup" and not match["close"]:
-            before = _POWER_BEFORE.search(text, max(0, match.start() - 1), match.start())
-            return "^" if before and _POWER_AFTER.match(text, match.end()) else ""
-        return "" if name in _GLUED_TAGS else " "
+            end = _SUP_END.search(text, at, at + _MOST_RAISED)
+            raised = decode_entities(_TAG.sub("", text[at : end.start() if end else at]))
+            if is_raised_number(before, raised.strip(), text[end.end() :][:1] if end else ""):
+                piece, put = piece.rstrip(" "), "^"
+                at += len(raised) - len(raised.lstrip())
+        if put == " ":
+            before = ""
+        parts += (piece, put)
+    return "".join([*parts, text[at:]])
 
-    return _TAG.sub(replaced, text)
+
+def is_raised_number(before: str, raised: str, after: str) -> bool:
+    """Whether a raised text is a number that would be read as a part of the number before it.
+
+    It is a power, or the mark of a citation. Behind a blank it may be of an isotope, "20 131I".
+    """
+    found = _NUMBER_BEFORE.search(before[-_NEAR:])
+    number = _RAISED.match(raised)
+    if found is None or number is None:
+        return False
+    return not found[1] or (number["alone"] is not None and not after[:1].isupper())
 
 
 _UNITS = (

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from lxml import etree
 
+from srrag.corpus.clean import is_raised_number
 from srrag.corpus.parsed import entity_text, local_name
 
 MAX_ROWS, MAX_COLUMNS = 5_000, 100
@@ -107,8 +108,8 @@ _EMPTY_BRACKETS = re.compile(rf" ?(?:\[{_NO_WORDS}\]|\({_NO_WORDS}\))")
 """Brackets of nothing or of citations; a dash alone in them is a sign, as in "HER2(-)"."""
 _MARKS = re.compile(rf"( ?){_MARK}(?:[\s,;\u2010-\u2013-]*{_MARK})*(?=(\w)?)")
 _BLANKS = re.compile(r"\s+")
-_DIGIT_END = re.compile(r"[\d)]\Z")
-_NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+_APART = ("p", "title", "label", "mtr", "mtd")
+"""Elements that stand apart from what is beside them."""
 _CITED = ("bibr", "ref")
 _NOTED = ("fn", "table-fn")
 """Marks of footnotes, which are printed raised."""
@@ -130,7 +131,7 @@ def words_of(node: etree._Element) -> str:
 def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str:
     """Return the text of an element on one line, without marks of citations and skipped elements.
 
-    A superscript number after a digit is written with "^", so that 10 to the 6th is not 106, and a
+    A superscript number after a number is written with "^", so that 10 to the 6th is not 106, and a
     fraction of MathML with "/".
     """
     parts: list[str] = []
@@ -159,11 +160,11 @@ def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> No
         elif formula := _FORMULAS.get(name):
             formula(child, skip, parts)
         elif name not in skip:
-            if name in ("break", "p", "title", "label"):
-                parts.append(" ")
+            if name in _APART or name in ("break", "hr", "mspace"):
+                parts.append("\n")
             _collect(child, skip, parts)
-            if name in ("title", "label", "p"):
-                parts.append(" ")
+            if name in _APART:
+                parts.append("\n")
         parts.append(child.tail or "")
 
 
@@ -173,9 +174,17 @@ def _superscript(node: etree._Element, skip: frozenset[str], parts: list[str]) -
     if not text.strip(f" ,;{dashes}{_MARK}"):
         parts.append(_MARK)
         return
-    before = next((part for part in reversed(parts) if part), "")
-    power = _DIGIT_END.search(before) and _NUMBER.match(text)
-    parts.append(f"^{text}" if power else text)
+    if is_raised_number("".join(parts[-_NEAR:]), text.strip(), node.tail or ""):
+        _cut_blanks(parts)
+        text = f"^{text.strip()}"
+    parts.append(text)
+
+
+def _cut_blanks(parts: list[str]) -> None:
+    while parts and not parts[-1][-1:].strip():
+        parts[-1] = parts[-1].rstrip()
+        if not parts[-1]:
+            parts.pop()
 
 
 def _inner(node: etree._Element, skip: frozenset[str]) -> str:
@@ -207,11 +216,9 @@ def _power(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None
     power = _SIGN_APART.sub(r"\1", inner[-1])
     base = "".join(inner[:-1])
     before = base or "".join(parts[-_NEAR:]).rstrip()
-    raised = _DIGIT_END.search(before) and _NUMBER.match(power)
-    while raised and not base and not parts[-1][-1:].strip():  # the blanks of a layout
-        parts[-1] = parts[-1].rstrip()
-        if not parts[-1]:
-            parts.pop()
+    raised = is_raised_number(before, power, "")
+    if raised and not base:  # there are blanks of a layout
+        _cut_blanks(parts)
     parts.append(f"{base}^{_bracketed(power)}" if raised else f"{base}{power}")
 
 

@@ -14,6 +14,7 @@ from lxml import etree
 from markdownify import MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from srrag.corpus.clean import is_raised_number
 from srrag.corpus.inline_xml import MAX_ROWS, TableCell, grid, inline_text, span_of
 from srrag.corpus.parse_text import decode, markdown_parts
 from srrag.corpus.parsed import (
@@ -101,8 +102,7 @@ _META = {
 _DATES = ("citation_publication_date", "citation_date", "citation_online_date", "citation_year")
 _OTHER_IDS, _OTHER_DATES = ("dc.identifier", "prism.doi"), ("dc.date", "prism.publicationdate")
 """Names of Dublin Core and PRISM, for pages without those of Google Scholar above."""
-_DIGIT_END = re.compile(r"[\d)]\s*\Z")
-_NUMBER = re.compile(r"[+\-\u2212\u2013]?\d")
+_BLANKS = re.compile(r"\s+")
 _MARKS = re.compile(r"[\d\s,;\[\]\u2013-]+")
 
 
@@ -119,8 +119,9 @@ class _Converter(MarkdownConverter):
         """Write a power with "^", so that 10 to the 6th is not 106; leave citation marks out."""
         if _MARKS.fullmatch(text) and (node.find("a") or node.find_parent("a")):
             return ""
-        power = _DIGIT_END.search(_said(node.previous_sibling)) and _NUMBER.match(text)
-        return f"^{text}" if power else text
+        before = _BLANKS.sub(" ", _said(node.previous_sibling))
+        power = is_raised_number(before, text.strip(), _said(node.next_sibling))
+        return f"^{text.strip()}" if power else text
 
     def convert_summary(self, node: Any, text: str, parent_tags: set[str]) -> str:
         """Set a block apart, in a cell by blanks."""

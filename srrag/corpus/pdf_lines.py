@@ -100,6 +100,7 @@ MAX_PAGES = 1_000
 SCAN = ": a scan; stages.parsed.run.pdf=docling reads it"
 _SMALLER, _HIGHER, _LEVEL = 0.8, 0.15, 0.05
 """Of the size of a digit: what is this small, and this far above its foot and its head."""
+_NUMBER_BEFORE = re.compile(r"\d[.,%]?\Z")
 _RAISED = re.compile(r"[+\-\u2212\u2013]?\d[\d,\u2013-]*")
 _FRACTION = re.compile(r"[/\u2044\u2215]\d|[\u2044\u2215]")
 _LAYOUT = LAParams(char_margin=1.5)
@@ -419,15 +420,16 @@ def _line(line: LTTextLine) -> PdfLine | None:
 
 
 def _with_powers(line: LTTextLine) -> str:
-    """The text of a line, a number that is raised behind a digit with "^": 10^6 is not 106.
+    """The text of a line, a number that is raised behind a number with "^": 10^6 is not 106.
 
     A raised number before a stroke and a number may be of a fraction, and stays as it is.
     """
     items = [item for item in line if isinstance(item, LTText)]
     pieces = [item.get_text() for item in items]
     for at in range(1, len(items)):
+        before = _NUMBER_BEFORE.search("".join(pieces[max(0, at - 2) : at]))
         digit = items[at - 1]
-        if not (isinstance(digit, LTChar) and pieces[at - 1][-1:].isdigit()):
+        if before is None or not isinstance(digit, LTChar):
             continue
         run = list(takewhile(partial(_is_raised, digit), items[at:]))
         said = "".join(item.get_text() for item in run)

@@ -254,6 +254,9 @@ def test_html_leaves_marks_of_citations_out_and_blocks_apart() -> None:
         ("2×<math><semantics><msup><mn>10</mn><mn>6</mn></msup><annotation>10^{6}</annotation>"
          "</semantics></math> cells", "2 × 10^6 cells"),
         ("<i>10</i><sup>6</sup> cells", "10^6 cells"),
+        ("Age was 65.<sup>12</sup> In 45%<sup>3</sup> it", "Age was 65.^12 In 45%^3 it"),
+        ("10 <sup>9</sup>/L and 10<sup> 6</sup>/L", "10 ^9/L and 10^6/L"),
+        ("of 20 <sup>131</sup>I scans", "of 20 131I scans"),
         ("2<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> tablets &lt; 3", "2 1/2 tablets < 3"),
         ("10<math><msup><mi></mi><mn>6</mn></msup></math>", "10^6"),
         ("<i>R</i><sup>2</sup> (<math></math>)", "R2 ()"),
@@ -690,6 +693,8 @@ SET = "Helvetica"
          "200 × 10^6/L were seen"),
         ([("It fell by 25", 10, 0, SET), ("3,4", 6.5, 3.3, SET), (" in all", 10, 0, SET)],
          "It fell by 25^3,4 in all"),
+        ([("Aged 65.", 10, 0, SET), ("12", 6, 4, SET), (" In 45%", 10, 0, SET), ("3", 6, 4, SET),
+          (" it fell.", 10, 0, SET), ("4", 6, 4, SET)], "Aged 65.^12 In 45%^3 it fell.4"),
         ([("Of 10", 10, 0, SET), ("\u20133", 6, 4, SET), (" mol", 10, 0, SET)], "Of 10^-3 mol"),
         ([("Of CO", 10, 0, SET), ("2", 6, -2, SET), (" and 1", 10, 0, SET), ("st", 6, 4, SET),
           (" and a", 10, 0, SET), ("2", 6, 4, SET)], "Of CO2 and 1st and a2"),

@@ -56,6 +56,11 @@ def text_of(body: str, after: str = "") -> str:
         ("<p>Known<sup><xref ref-type='bibr'>1</xref></sup><sup>-</sup><sup><xref "
          "ref-type='bibr'>3</xref></sup> (<xref ref-type='bibr'>4</xref>, <xref ref-type='bibr'>5"
          "</xref>) ( ) of <xref ref-type='bibr'>6</xref>.</p>", "Known of."),
+        ("<p>Age was 65.<sup>12</sup> In 45%<sup>3</sup> it fell by 10<sup> 6</sup> or 10 <sup>9"
+         "</sup>/L.</p>", "Age was 65.^12 In 45%^3 it fell by 10^6 or 10^9/L."),
+        ("<p>Of 20 <sup>131</sup>I scans.</p>", "Of 20 131I scans."),
+        ("<table><tr><td>12<hr/>34</td><td>5<break/><sup>6</sup></td></tr></table>",
+         "| 12 34 | 5 6 |"),
         ("<def-list><title>Terms</title><def-item><term>CI</term><def><p>interval</p></def>"
          "</def-item></def-list>", "Terms\n\n- CI: interval"),
         ("<sec><table><tr><td>Q</td><td>5</td></tr></table></sec>", "| Q | 5 |"),
@@ -104,6 +109,8 @@ def test_what_stands_in_a_container_is_read(xml: str, said: str) -> None:
         ("<mfrac linethickness='0'><mn>5</mn><mn>2</mn></mfrac>", "5 2"),
         ("<msqrt><mn>2</mn></msqrt> and <mroot><mn>8</mn><mn>3</mn></mroot>", "√2 and 8^(1/3)"),
         ("<msup><mn>10</mn></msup>", "10"),
+        ("<mn>95</mn><mspace/><mn>97</mn>", "95 97"),
+        ("<mtable><mtr><mtd>1</mtd><mtd>2</mtd></mtr></mtable>", "1 2"),
     ],
 )  # fmt: skip
 def test_a_power_or_fraction_of_a_formula_is_no_other_number(formula: str, said: str) -> None:
