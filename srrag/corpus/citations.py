@@ -249,7 +249,9 @@ def _of_bibtex(text: str) -> Iterator[Fields]:
     from bibtexparser.customization import convert_to_unicode
 
     parser = BibTexParser(common_strings=True, ignore_nonstandard_types=False)
-    parser.customization = convert_to_unicode
+    parser.customization = lambda entry: convert_to_unicode(
+        {key: _without_commands(value) for key, value in entry.items()}
+    )
     entries = loads(text, parser).entries
     for entry in entries:
         yield {key: [re.sub(r"[{}]", "", value)] for key, value in entry.items() if value}
@@ -258,6 +260,25 @@ def _of_bibtex(text: str) -> Iterator[Fields]:
         raise Unparsable("broken_bibtex", f"{len(entries)} of {opened} entries could be read")
 
 
+def _without_commands(value: str) -> str:
+    """Write as characters the commands of LaTeX that `convert_to_unicode` leaves or misreads."""
+    value = _RAISED.sub(lambda found: f"<sup>{found[1] or found[2]}</sup>", value)
+    value = _COMMAND.sub(lambda found: _SIGNS.get(found[1], found[0]), value)
+    value = _MATHS.sub(r"\1", _FONT.sub("", value))
+    return _LATEX_BLANK.sub(" ", value)
+
+
+_SIGNS = {
+    "textless": "<", "textgreater": ">", "textpm": "±", "textmu": "μ", "leq": "≤", "le": "≤",
+    "leqslant": "≤", "geq": "≥", "ge": "≥", "geqslant": "≥", "neq": "≠", "times": "×",
+    "textminus": "−", "textquoteleft": "‘", "textquoteright": "’", "kappa": "κ", "degree": "°",
+    "textasciicircum": "^", "infty": "∞", "rightarrow": "→",
+}  # fmt: skip
+_COMMAND = re.compile(r"\\([A-Za-z]+)(?:\{\}| )?")
+_FONT = re.compile(r"\\(?:text|math)[a-z]*\s*(?=\{[^}])|\\(?:emph|mbox)\s*(?=\{)|(?<!\\)_(?=\{)")
+_RAISED = re.compile(r"\\textsuperscript\s*\{([^{}]*)\}|(?<!\\)\^\{([^{}]*)\}")
+_MATHS = re.compile(r"(?<!\\)\$([^$\s]+)\$")
+_LATEX_BLANK = re.compile(r"\\[,;: ]|(?<!\\)~")
 _ENTRY = re.compile(r"^[ \t]*@(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE | re.MULTILINE)
 
 

@@ -68,6 +68,13 @@ BIBTEX = """% exported
 @article{demo, title = {{Honey} for cough}, abstract = {Honey eased {\\"u}ber half.},
   year = 2020, doi = {10.9999/b.1}}
 """
+
+
+def bibtex(text: str) -> str:
+    """An entry with this abstract."""
+    return BIBTEX.replace('Honey eased {\\"u}ber half.', text)
+
+
 ENDNOTE = """<?xml version="1.0"?><xml><records><record><titles><title><style face="normal">Honey
 for cough</style></title></titles><dates><year><style>2020</style></year></dates><abstract>Honey
 eased cough.</abstract><electronic-resource-num>10.9999/e.1</electronic-resource-num></record>
@@ -130,6 +137,16 @@ def test_medline_tells_a_retraction_by_its_notice() -> None:
         (WOS, {"title": "Honey for cough", "year": "2020", "doi": "10.9999/w.1",
                "pmid": "90000051", "publication_types": ["Article", "Retracted Publication"]}),
         (BIBTEX, {"title": "Honey for cough", "text": "Honey eased über half.", "year": "2020"}),
+        (bibtex(r"did \textit{not} help, \emph{nor} {\textless}b{\textgreater}"),
+         {"text": "did not help, nor <b>"}),
+        (bibtex(r"P{\textless}0.001, \textgreater{} 10, 20{\textpm}3 {\textmu}g, $\leq$5, $\ge 2$"),
+         {"text": "P<0.001, > 10, 20±3 μg, ≤5, ≥2"}),
+        (bibtex(r"10{\textsuperscript{6}}, 10$^{6}$, 10\textsuperscript{-3}, CO\textsubscript{2}"),
+         {"text": "10<sup>6</sup>, 10<sup>6</sup>, 10<sup>-3</sup>, CO2"}),
+        (bibtex(r"HR 0.5 {\textendash} 0.9; 5\,mg; 5~mg; $p<0.05$; 5\%; $\kappa$ 0.7; \'e"),
+         {"text": "HR 0.5 – 0.9; 5 mg; 5 mg; p<0.05; 5%; κ 0.7; é"}),
+        (bibtex(r"20\textdegree{}C, $\alpha$-blocker, \c{c}, \~{n}, \l{}"),
+         {"text": "20°C, α-blocker, ç, ñ, ł"}),
         (ENW, {"title": "Honey for cough", "text": "Honey eased half.", "year": "2020",
                "doi": "10.9999/n.1"}),
         (f"{ENW}%U https://pubmed.ncbi.nlm.nih.gov/90000062/\n", {"pmid": "90000062"}),
