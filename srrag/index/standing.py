@@ -18,7 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.spec import content_id
-from srrag.core.standing import ARTICLE_TYPES, COPY, DELETED, OF_ALL_TEXTS, grave_first, of_title, of_types
+from srrag.core.standing import (
+    ARTICLE_TYPES,
+    COPY,
+    DELETED,
+    OF_ALL_TEXTS,
+    grave_first,
+    of_title,
+    of_types,
+)
 from srrag.core.step import Build, Place
 from srrag.storage.atomic_write import read_json, write_parquet
 from srrag.storage.manifest import read_live

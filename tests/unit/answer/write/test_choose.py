@@ -177,7 +177,7 @@ def test_what_cannot_be_read_is_left_open() -> None:
 
 
 def test_gold_evidence_tells_the_direction(shared_data: Path) -> None:
-    """On the experts' own evidence what is chosen is right in nine of ten; the rest is left open."""
+    """On the experts' evidence nine of ten that are chosen are right; the rest is left open."""
     folder = shared_data / "evidence_inference"
     prompts = map(json.loads, (folder / "prompts.jsonl").read_text("utf-8").splitlines())
     right, count = [], 0
