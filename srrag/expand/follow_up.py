@@ -9,6 +9,7 @@ from typing import Literal
 
 from srrag.algo.terms import terms
 from srrag.expand.picot_anchors import PERSON, rule_anchors
+from srrag.reading.lexicon import lexicon
 from srrag.reading.mentions import find_mentions
 
 MAX_TURNS = 8
@@ -29,13 +30,13 @@ _OPENING = re.compile(
     r"|^\W*(?:and|but|also)\s+",
     re.IGNORECASE,
 )
-_ABOUT = re.compile(r"^\W*(?:\w+,?\s+)?(?:what|how) about\b", re.IGNORECASE)
 _PEOPLE_FIRST = re.compile(r"^(?:in|for|among|with)\s+", re.IGNORECASE)
 _INSTEAD = re.compile(r"^(?:compared (?:with|to)|versus|vs\.?|against)\s+", re.IGNORECASE)
 _ON = re.compile(r"^(?:on|the effect on)\s+", re.IGNORECASE)
 _REST = re.compile(
     r"\s(with(?:out)?|who|on|receiving|undergoing|after)\b(.*)", re.IGNORECASE | re.DOTALL
 )
+_ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _THING = re.compile(r"\b(?:it|this|that)\b(?!\s+(?:is|was)\s+(?:safe|true) to)", re.IGNORECASE)
 _PERSONS = re.compile(r"\b(?:they|them|these people|those people)\b", re.IGNORECASE)
 _REFERS = re.compile(
@@ -122,8 +123,6 @@ def _replaced(message: str, before: str) -> str:
     if _ASKS.search(words) or not words:
         return ""
     part, bare = _part(words, opened=_OPENING.match(message) is not None)
-    if not part and _ABOUT.match(message):
-        part = "I"
     if not part:
         return ""
     (anchors,) = rule_anchors([before])
@@ -155,12 +154,19 @@ def _people(bare: str, old: str) -> str:
 
 
 def _part(words: str, opened: bool) -> tuple[str, str]:
-    """The part of a question that words name, "" if none tells, and the words without "in"."""
+    """The part of a question that words name, "" if none tells, and the words without "in".
+
+    Only what is a named intervention as a whole takes a treatment's place: a harm, a dose or an
+    outcome in it would be searched for as a treatment, and the treatment's own never found.
+    """
     for pattern, part in ((_INSTEAD, "C"), (_ON, "O"), (_PEOPLE_FIRST, "P")):
         if match := pattern.match(words):
             return part, words[match.end() :]
-    (mentions,) = find_mentions([words], [""], [False]) if opened else ([],)
+    if not opened or lexicon("negation", "withheld").search(words):
+        return "", words
+    (mentions,) = find_mentions([words], [""], [False])
     kinds = {mention.type for mention in mentions}
     if kinds & {"Population", "Condition"} and "Intervention" not in kinds:
         return "P", words
-    return ("I" if "Intervention" in kinds else ""), words
+    named = {words[each.start : each.end] for each in mentions if each.type == "Intervention"}
+    return ("I" if _ARTICLE.sub("", words) in named else ""), words
