@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import srrag
 from srrag.core.errors import SrragError, UsageError
+from srrag.core.pipeline import build_version
 from srrag.library.root import Root
 from srrag.retrieve.questions import HALF
 from srrag.runner.pipeline_run import DEFAULT
@@ -45,6 +46,14 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
     server = MCPServer("srrag", version=srrag.__version__, instructions=INSTRUCTIONS)
     chosen: dict[str, Any] = {"pipeline": pipeline, "overrides": tuple(overrides)}
     turn = threading.Lock()  # one question at a time: calls come from several threads
+    seen = ""
+
+    def newest() -> None:
+        """Leave a build that was replaced: it may cite what is retracted or forgotten since."""
+        nonlocal seen
+        if (now := build_version(root.store, root.name)) != seen:
+            root.close()
+            seen = now
 
     @server.tool()
     def search_evidence(question: str, k: int = 10) -> dict[str, Any]:
@@ -56,6 +65,7 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
         with turn, told():
             if k > MOST:
                 raise UsageError(f"k={k}: at most {MOST} passages")
+            newest()
             found = root.search(question, k=k, **chosen)
         return {"question": found.question, "passages": found.to_arrow().to_pylist()}
 
@@ -66,13 +76,15 @@ def mcp_server(root: Root, pipeline: str = DEFAULT, overrides: Iterable[str] = (
         `state` says whether these papers answer it: answered, partly or not.
         """
         with turn, told():
+            newest()
             return dict(root.ask(question, **chosen).json)
 
     @server.tool()
     def status() -> dict[str, Any]:
-        """Say which papers stand in this root: counts, and what was rejected."""
-        made = root.status()
-        return {"build": made.build, "documents": made.documents, "rejected": made.rejected}
+        """Say which papers stand in this root: counts, what was rejected, and their `version`."""
+        made, version = root.status(), build_version(root.store, root.name)
+        return {"build": made.build, "version": version, "documents": made.documents,
+                "rejected": made.rejected}  # fmt: skip
 
     return server
 

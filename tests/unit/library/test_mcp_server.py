@@ -15,6 +15,7 @@ import pytest
 
 import srrag
 from tests.conftest import REPOSITORY
+from tests.unit.library.test_build import CHEAP, folder
 
 if find_spec("mcp") is None:
     pytest.skip("without the extra mcp", allow_module_level=True)
@@ -57,6 +58,27 @@ def test_an_assistant_searches_and_cites_from_a_root(sample_root: Path) -> None:
     assert content(told["answer"])["sentences"] == json.loads(json.dumps(answer["sentences"]))
     assert content(told["status"])["documents"] > 20
     assert told["wrong"].is_error and "k=0" in told["wrong"].content[0].text
+
+
+def test_a_retraction_that_a_build_brings_is_told_by_a_server_that_runs(tmp_path: Path) -> None:
+    from srrag.library.mcp_server import mcp_server
+
+    text = "Drug X\n\nDrug X reduced knee pain by 2.1 points in 40 adults."
+    papers = folder(tmp_path / "papers", drug=f"# {text}")
+    root = srrag.build(tmp_path / "R", path=papers, overrides=CHEAP)
+    server = mcp_server(root, "bm25")
+
+    def said() -> tuple[str, str]:
+        asked = server.call_tool("search_evidence", {"question": "Does drug X reduce knee pain?"})
+        (passage,) = content(asyncio.run(asked))["passages"]
+        return passage["status"], content(asyncio.run(server.call_tool("status", {})))["version"]
+
+    before = said()
+    assert before == ("", root.ask("Does drug X help?", pipeline="bm25").json["version"])
+    folder(papers, drug=f"# RETRACTED: {text}")
+    srrag.build(tmp_path / "R", path=papers, overrides=CHEAP).close()
+    status, version = said()
+    assert status == "retracted" and version != before[1]
 
 
 HALVES = {
