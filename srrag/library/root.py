@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from srrag.core.standing import Standings
 from srrag.core.step import Function, Place, usable_cpus
 from srrag.core.units import Units, open_units
 from srrag.library.results import CitedReplies, CitedReply, Evaluation, FoundPassages, evaluate_here
-from srrag.llm.completion import tallied
+from srrag.llm.completion import EngineStopped, tallied
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
@@ -122,7 +122,8 @@ class Root:
         if k < 1:
             raise UsageError(f"k={k}: a search finds at least 1")
         opened = self._open(pipeline, tuple(overrides))
-        table = opened.rank(question_table([_checked(question)]))
+        with self._renewed():
+            table = opened.rank(question_table([_checked(question)]))
         if (reject := table["reject"][0].as_py()) is not None:
             raise RuntimeError(f"{reject['stage']}: {reject['detail']}")
         ids, scores, _ = unpack_hits(table["hits"])
@@ -181,7 +182,7 @@ class Root:
     ) -> Iterable[CitedReply]:
         opened = self._open(pipeline, tuple(overrides))
         for start in range(0, len(rows), BATCH):
-            with tallied() as usage:
+            with self._renewed(), tallied() as usage:
                 table = opened.answer(question_table(rows[start : start + BATCH]))
             for number, row in enumerate(table.to_pylist()):
                 yield CitedReply.of(
@@ -189,6 +190,15 @@ class Root:
                     version=opened.version, off=tuple(opened.pipeline.left_out),
                     usage=usage.as_dict(), batch_rows=table.num_rows,
                 )  # fmt: skip
+
+    @contextmanager
+    def _renewed(self) -> Iterator[None]:
+        """Close engines that stopped, which stay stopped: the next question starts new ones."""
+        try:
+            yield
+        except EngineStopped:
+            self.close()
+            raise
 
     def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:
         """Open a pipeline on the build, once."""

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.library.results import CitedReply
 from srrag.library.root import Root
+from srrag.llm.completion import EngineStopped
 from srrag.retrieve.search import SearchSparse
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
@@ -100,6 +102,28 @@ def test_a_pipeline_of_ones_own_searches_and_answers(root: Root) -> None:
     for step in rest:
         mine = mine >> step
     assert root.ask(CAST, pipeline=mine).cited
+
+
+def test_engines_that_stopped_are_started_anew_by_the_next_question(sample_root: Path) -> None:
+    def stopped(table: pa.Table) -> pa.Table:
+        raise EngineStopped("endpoint: gone")
+
+    def ask(root: Root) -> object:
+        return root.ask(CAST, pipeline="bm25")
+
+    def search(root: Root) -> object:
+        return root.search(CAST, pipeline="bm25")
+
+    with srrag.open(sample_root) as root:
+        for asked in (ask, search):
+            asked(root)
+            ((key, opened),) = root._opened.items()
+            root._opened[key] = replace(opened, answer=stopped, rank=stopped)
+            ended: list[bool] = []
+            root._engines.callback(ended.append, True)
+            with pytest.raises(EngineStopped, match="gone"):
+                asked(root)
+            assert ended == [True] and asked(root), "the endpoint is back"
 
 
 def test_overrides_change_a_named_pipeline(root: Root) -> None:
