@@ -13,7 +13,8 @@
     │   ├── SessionLostError                    a session died; a new one may work
     │   └── DispatcherLostError                 the process that sends the calls died
     └── Halt                    (RuntimeError)  ends a run or a batch; no row is at fault
-        ├── EngineStopped                       an engine cannot go on: key, budget, too many faults
+        ├── EngineStopped                       an engine cannot go on: key, too many faults
+        │   └── BudgetSpent                     the ceiling of tokens or money is reached
         ├── AnswersAwaited                      prompts in files wait for their answers: exit code 3
         ├── ClientGone                          no client waits for the answer any more
         └── Refused                             another deployment refused the work

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +27,18 @@ from srrag.engine.base import (
     SessionLostError,
     answered,
 )
-from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.completion_log import Payments
 from srrag.engine.log.entry import Entry
 from srrag.engine.log.journal import Journal
-from srrag.llm.completion import AWAITED, Account, EngineStopped, Fault, Usage, one_line
+from srrag.llm.completion import (
+    AWAITED,
+    Account,
+    BudgetSpent,
+    EngineStopped,
+    Fault,
+    Usage,
+    one_line,
+)
 from srrag.llm.read_answer import read
 
 if TYPE_CHECKING:
@@ -39,19 +49,20 @@ def open_budget(folder: Path, account: Account) -> Budget:
     """Open the budget of a run: the account's ceilings, less what the log has already paid for."""
     if account.max_tokens is None and account.max_usd is None:
         return Budget()
-    paid = CompletionLog(folder).totals()
-    return Budget(
-        max_tokens=account.max_tokens,
-        max_usd=account.max_usd,
-        tokens=paid.tokens_in + paid.tokens_out,
-        usd=paid.usd,
-    )
+    paid = Payments(folder)
+    tokens, usd = paid.total()
+    return Budget(account.max_tokens, account.max_usd, tokens, usd, paid=paid)
+
+
+LOOK_S = 1.0
+"""Seconds between looks at what other processes have paid for, unless room gets scarce."""
 
 
 @dataclass
 class Budget:
-    """Limits the tokens and US dollars of a log: those spent so far plus those of this run.
+    """Limits the tokens and US dollars of a log, whichever processes spend them.
 
+    It looks at the log once every LOOK_S seconds, and before a call after which no equal one fits.
     Each call reserves its largest possible cost before it is sent, and settles its actual cost
     afterwards, so an answer exceeds the ceiling only if it thinks beyond what it may, while none
     before it did. Near the ceiling, calls wait for each other.
@@ -66,17 +77,20 @@ class Budget:
     """Tokens and US dollars of prompts in files, at most, until the run ends."""
     beyond: int = 0
     """The most tokens by which an answer passed its limit, with thinking: the next one may too."""
+    paid: Payments | None = None
+    """What the log has paid for, by any process."""
+    _looked: float = -math.inf
     _reserved: dict[bytes, tuple[int, float]] = field(default_factory=dict)
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reserve(self, engine: Model, call: Call) -> None:
-        """Wait until the call surely fits the budget; raises EngineStopped if it never will."""
+        """Wait until the call surely fits the budget; raises BudgetSpent if it never will."""
         if self.max_tokens is None and self.max_usd is None:
             return
         # An answer meanwhile may have shown how far they pass their limits.
         while (key := self._exceeded(need := self._most(engine, call))) is not None:
             if not self._reserved:
-                raise EngineStopped(self._message(key))
+                raise BudgetSpent(self._message(key))
             self._settled.clear()
             await self._settled.wait()
         self._reserved[call.key] = need
@@ -89,11 +103,11 @@ class Budget:
     def fits(self, engine: Model, call: Call) -> bool:
         """Whether the ceiling allows one more call beside what is promised.
 
-        Raises EngineStopped if nothing is promised whose answers could make room.
+        Raises BudgetSpent if nothing is promised whose answers could make room.
         """
         key = self._exceeded(self._most(engine, call))
         if key is not None and not self.promised[0]:
-            raise EngineStopped(self._message(key))
+            raise BudgetSpent(self._message(key))
         return key is None
 
     def settle(self, tokens: int, usd: float, beyond: int = 0) -> None:
@@ -113,6 +127,15 @@ class Budget:
         return tokens_in + tokens_out, engine.price(tokens_in, tokens_out)
 
     def _exceeded(self, need: tuple[int, float]) -> str | None:
+        """The ceiling that a call would pass, after a look at the log if one is due."""
+        scarce = self._passed((2 * need[0], 2 * need[1])) is not None
+        if self.paid is not None and (scarce or time.monotonic() - self._looked >= LOOK_S):
+            tokens, usd = self.paid.total()
+            self.tokens, self.usd = max(self.tokens, tokens), max(self.usd, usd)
+            self._looked = time.monotonic()
+        return self._passed(need)
+
+    def _passed(self, need: tuple[int, float]) -> str | None:
         open_calls = [*self._reserved.values(), self.promised, need]
         tokens = self.tokens + sum(item[0] for item in open_calls)
         usd = self.usd + sum(item[1] for item in open_calls)

@@ -299,6 +299,10 @@ class EngineStopped(Halt):
     """Ends the run because the endpoint is gone or the budget is spent, never because of a row."""
 
 
+class BudgetSpent(EngineStopped):
+    """Ends the run because of the ceiling that its user set: no waiting mends it."""
+
+
 class AnswersAwaited(Halt):
     """Ends the run until prompts that it wrote to files are answered; says which (exit code 3)."""
 

@@ -21,7 +21,7 @@ from srrag.core.step import Function, LLMStep, Place, within
 from srrag.core.units import Units, open_units
 from srrag.engine.base import Model, Opener, Reply
 from srrag.expand.read_follow_up import ReadFollowUp
-from srrag.llm.completion import EngineStopped, Rules, Usage, one_line, tallied
+from srrag.llm.completion import BudgetSpent, EngineStopped, Rules, Usage, one_line, tallied
 from srrag.model.encoder import Encoder
 from srrag.rerank.betr import terms_of
 from srrag.rerank.bi_encoder import RerankBiEncoder
@@ -208,6 +208,8 @@ class Snapshot:
             return [late()] * len(tickets)
         except Refused as error:
             return [error.fault] * len(tickets)
+        except BudgetSpent as error:
+            return [ApiError(503, "budget", one_line(error))] * len(tickets)
         except EngineStopped as error:
             message = f"the engine does not answer: {one_line(error)}"
             fault = ApiError(503, "engine", message, retry_s=ENGINE_RETRY_S)

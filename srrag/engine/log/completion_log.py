@@ -29,11 +29,13 @@ from srrag.engine.log.entry import (
     journal_file,
     list_log,
     part_file,
+    read_receipt,
     table_to_entries,
 )
 from srrag.engine.log.journal import Groups, read_groups, read_journal
 from srrag.engine.log.recover import COUNTED, damage, forget, mend, recover
 from srrag.storage.atomic_write import keep_private
+from srrag.storage.manifest import DamagedError
 from srrag.storage.mirror import shown, store_at
 from srrag.storage.writer_lock import file_lock
 
@@ -382,6 +384,43 @@ class CompletionLog:
             rest = ((key, where[1:]) for key, where in waiting.items() if key not in found)
             waiting = {key: where for key, where in rest if where}
         return found
+
+
+class Payments:
+    """Sums what a log has paid for, while others write it; reads only what it has not yet seen."""
+
+    def __init__(self, folder: Path) -> None:
+        """Bind the folder, which need not exist yet."""
+        self.folder = folder
+        self._parts: dict[str, tuple[int, float]] = {}
+        self._journals: dict[str, tuple[int, float, int]] = {}
+
+    def total(self) -> tuple[int, float]:
+        """The tokens and US dollars of all answers until now."""
+        while True:
+            listing = list_log(self.folder)
+            try:
+                self._parts = {name: self._sealed(name) for name in listing.parts}
+                self._journals = {name: self._written(name) for name in listing.journals}
+            except (FileNotFoundError, DamagedError):  # sealed or merged while it was read
+                if listing == list_log(self.folder):
+                    raise
+                continue
+            sums = [*self._parts.values(), *self._journals.values()]
+            return sum(each[0] for each in sums), math.fsum(each[1] for each in sums)
+
+    def _sealed(self, name: str) -> tuple[int, float]:
+        if name in self._parts:
+            return self._parts[name]
+        receipt = read_receipt(self.folder, name)
+        return receipt.tokens_in + receipt.tokens_out, receipt.usd
+
+    def _written(self, name: str) -> tuple[int, float, int]:
+        """The tokens and US dollars of a journal's lines, and the offset after them."""
+        tokens, usd, offset = self._journals.get(name, (0, 0.0, 0))
+        entries, offset = read_journal(self.folder / journal_file(name), offset)
+        tokens += sum(entry.tokens_in + entry.tokens_out for entry in entries)
+        return tokens, usd + math.fsum(entry.usd for entry in entries), offset
 
 
 def _sum(rows: pa.Table, name: str) -> int:

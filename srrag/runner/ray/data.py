@@ -33,7 +33,7 @@ from ray.util.annotations import RayDeprecationWarning
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import Function, ParallelMap, Place
 from srrag.engine.base import Model
-from srrag.llm.completion import AnswersAwaited, EngineStopped, one_line
+from srrag.llm.completion import AnswersAwaited, BudgetSpent, EngineStopped, one_line
 from srrag.runner.engines import Engines, engines_of
 from srrag.runner.part import run_part
 from srrag.runner.progress import shown
@@ -324,7 +324,9 @@ class RayDataRunner:
         watch.look()
 
 
-_STOPPED = re.compile(rf"{EngineStopped.__module__}\.{EngineStopped.__qualname__}: (.+)")
+_STOPPED = re.compile(
+    rf"{EngineStopped.__module__}\.(?:{EngineStopped.__name__}|{BudgetSpent.__name__}): (.+)"
+)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -14,7 +14,7 @@ from srrag.engine.dispatcher import MIN_WATCHED, Budget, Dispatchers, open_budge
 from srrag.engine.log.completion_log import CompletionLog
 from srrag.engine.log.journal import Journal
 from srrag.engine.openai.engine import HttpEngine
-from srrag.llm.completion import Account, EngineStopped, Fault, Prompt
+from srrag.llm.completion import Account, BudgetSpent, EngineStopped, Fault, Prompt
 from tests.engines import ScriptedSession, ToyModel, echo, good, prompt
 from tests.unit.engine.asking import Shape
 from tests.unit.engine.logs import entry, key
@@ -158,6 +158,22 @@ def test_a_ceiling_on_money(tmp_path: Path) -> None:
     assert 10 < CompletionLog(tmp_path).totals().usd <= 60
 
 
+def test_processes_on_one_log_share_a_ceiling(tmp_path: Path) -> None:
+    async def scene() -> None:
+        account = Account(max_usd=60.0)
+        replicas = [hosts(tmp_path, ScriptedSession(echo), account) for _ in range(3)]
+        for number, replica in enumerate(replicas):
+            with pytest.raises(BudgetSpent) as caught:
+                for n in range(50):
+                    await replica.complete(TOY, [call(f"{number}-{n}", max_tokens=5)])
+            assert f"{CompletionLog(tmp_path).totals().usd:.2f} USD" in str(caught.value)
+        for replica in replicas:
+            await replica.close()
+
+    asyncio.run(scene())
+    assert 10 < CompletionLog(tmp_path).totals().usd <= 60
+
+
 def test_a_run_whose_prompts_are_mostly_lost_ends_early(tmp_path: Path) -> None:
     session = ScriptedSession(lambda c: Reply("no"))
     first = [call(f"w{n}") for n in range(MIN_WATCHED)]
@@ -227,8 +243,9 @@ def test_a_run_starts_with_what_its_log_has_paid(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.append([entry(1), entry(2)])
     journal.close()
+    journal.append([entry(3)])
     budget = open_budget(tmp_path, Account(max_tokens=100, max_usd=3.0))
-    assert (budget.tokens, budget.max_tokens, budget.max_usd) == (2 * (7 + 3), 100, 3.0)
+    assert (budget.tokens, budget.max_tokens, budget.max_usd) == (3 * (7 + 3), 100, 3.0)
 
 
 MOST_IN = 3 + 2 + 2 * TEMPLATE_TOKENS + len(schema_json(Shape))

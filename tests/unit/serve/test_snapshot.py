@@ -15,7 +15,7 @@ import pytest
 
 from srrag.core.pipeline import build_version
 from srrag.core.step import Step
-from srrag.llm.completion import EngineStopped
+from srrag.llm.completion import BudgetSpent, EngineStopped
 from srrag.model.encoder import Encoder
 from srrag.serve import snapshot as module
 from srrag.serve.batcher import Turns
@@ -203,6 +203,7 @@ def test_who_listens_hears_the_whole_answer(snapshot: Snapshot) -> None:
     [
         (ClientGone("gone"), 504, "deadline", 0.0), (Refused(busy(7.0)), 503, "busy", 7.0),
         (EngineStopped("it\nfell over"), 503, "engine", 5.0),
+        (BudgetSpent("budget.max_usd=20 is spent"), 503, "budget", 0.0),
     ],
 )  # fmt: skip
 def test_what_ends_a_batch_answers_all_of_it(
