@@ -182,6 +182,12 @@ def tokens_of(text: str) -> list[str]:
     return [word for word in words if word not in _SKIPPED]
 
 
+def stems(word: str) -> list[str]:
+    """Patterns of how the words begin that `normal` turns into this one, and of few others."""
+    words = [word, *(each for each, same in _SAME.items() if same == word)]
+    return [re.escape(each[:4].rstrip("y")).replace("e", "[ao]?e") for each in words]
+
+
 def key(name: str) -> str:
     """The lookup key of a name: its words, normalised and sorted, so that order is free."""
     return " ".join(sorted(tokens_of(name)))

@@ -8,7 +8,9 @@ search, which matches their words; a reader takes them for names. The bar is sta
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.reading.concepts import GENERAL, written_out
-from srrag.reading.vocabulary import name_key
+from srrag.reading.vocabulary import name_key, stems, tokens_of
 
 BAR = (
     "Shown are names that could stand in a vocabulary: at most seven words and 60 characters, no "
@@ -147,6 +149,19 @@ class Spelling:
         if column == 0:
             name = _PEOPLE.sub("", name)
         return name_key(self.spelled(name))
+
+    @cached_property
+    def _shorts(self) -> dict[str, list[str]]:
+        """The short forms by each word of their long form."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for short, full in self._long.items():
+            for word in set(tokens_of(full)):
+                found[word].append(short)
+        return found
+
+    def written(self, word: str) -> str:
+        """A pattern that every name matches whose key has this word, and few others."""
+        return "|".join([*stems(word), *(rf"\b{each}\b" for each in self._shorts.get(word, ()))])
 
     def shown(self, names: Sequence[str]) -> tuple[str, list[str]]:
         """The name to show and the other spellings, of spellings by descending use."""

@@ -171,18 +171,17 @@ class EvidenceWalk:
         return self._walk(found, text or "Chosen papers", text, ())
 
     def same(self, row: int) -> list[int]:
-        """The entities of an entity's concept, itself first; looks among those of its words."""
+        """The entities of an entity's concept, itself first, then by descending use."""
         if not self.shown(row):
             return [row]
         key = self.key(row)
-        words = [word for word in self._names[row].as_py().split() if len(word) > 3][:1]
-        near = self.good & (self.columns == key[0])
-        if words:
-            stem = words[0][:5]
-            holds = pc.match_substring(self._names, stem, ignore_case=True).to_numpy()
-            near &= holds
-        rows = [n for n in np.flatnonzero(near)[:_CANDIDATES].tolist() if self.key(n) == key]
-        return [row, *sorted((n for n in rows if n != row), key=lambda n: -self.num_studies[n])]
+        near = np.flatnonzero(self.good & (self.columns == key[0]))
+        for word in sorted(key[1].split(), key=len, reverse=True):
+            names = self._names.take(pa.array(near))
+            holds = pc.match_substring_regex(names, self._spelling.written(word), ignore_case=True)
+            near = near[holds.to_numpy()]
+        near = near[np.argsort(-self.num_studies[near], kind="stable")][:_CANDIDATES]
+        return [row, *(n for n in near.tolist() if n != row and self.key(n) == key)]
 
     def _studies_of(self, rows: Sequence[int]) -> list[int]:
         ends = self._pairs[self._of_entity, 1]

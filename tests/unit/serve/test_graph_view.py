@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
+from srrag.serve.concepts_shown import Spelling, columns_of, passes
+from srrag.serve.graph_view import EvidenceWalk
 from tests.unit.serve.serving import CAST, served, settings
 
 
@@ -66,6 +70,25 @@ def test_a_walk_around_an_entity_holds_it_and_only_studies_that_name_it(
     assert grades == sorted(grades), "best evidence first"
     columns = [item["column"] for item in found["concepts"]]
     assert max(columns.count(column) for column in range(3)) <= 12
+
+
+def test_an_entity_opens_with_all_spellings_that_its_count_counts() -> None:
+    concepts = [
+        ("chronic obstructive pulmonary disease", "COPD", "chronic obstructive lung diseases"),
+        ("haemophilia", "hemophilia"), ("oesophageal cancer", "esophageal neoplasms"),
+        ("childhood leukaemia", "childhood leukemia"), ("severe COPD", "COPD severe"),
+        ("T2D", "type 2 diabetes", "patients with type 2 diabetes"),
+    ]  # fmt: skip
+    names = pa.chunked_array([[name for each in concepts for name in each]])
+    types = pa.chunked_array([["Condition"] * len(names)])
+    walk: Any = object.__new__(EvidenceWalk)
+    walk._names, walk.columns = names, columns_of(types, names)
+    walk._spelling = Spelling({"COPD": concepts[0][0], "T2D": "type 2 diabetes"})
+    walk.good = passes(names)
+    walk.num_studies = np.ones(len(names), np.int64)
+    for row in range(len(names)):
+        (whole,) = (each for each in concepts if names[row].as_py() in each)
+        assert {names[each].as_py() for each in walk.same(row)} == set(whole)
 
 
 def test_names_are_found_by_a_part_and_by_likeness(client: TestClient) -> None:
