@@ -92,6 +92,12 @@ def _append(path: Path, line: bytes) -> int:
     return size
 
 
+def _dropped(path: Path) -> None:
+    """Remove the local lines of a file that `srrag forget` has deleted from the store."""
+    if not mirror.exists(path):
+        path.unlink(missing_ok=True)
+
+
 class _Keeper:
     """Uploads the whole file after each new line, one upload at a time so that order is kept."""
 
@@ -109,6 +115,8 @@ class _Keeper:
         try:
             if self._put and not self._put.done():
                 raise TimeoutError("the store has not yet taken the last feedback")
+            self._put = self._thread.submit(_dropped, path)
+            self._put.result(_PUT_S)
             size = _append(path, line)
             self._put = self._thread.submit(mirror.put, path)
             try:

@@ -114,6 +114,19 @@ def test_a_store_that_is_away_keeps_nobody_waiting_and_no_line_comes_twice(
         assert len(bucket.read(file).splitlines()) == 2
 
 
+def test_what_the_store_no_longer_has_does_not_come_back_with_the_next_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = feedback.Feedback.model_validate(VERDICT)
+    with s3_server(monkeypatch, tmp_path) as bucket:
+        root = mirror.located(f"s3://{bucket.name}/R")
+        kept = feedback.keep_feedback(root, told.model_copy(update={"comment": "Paper P"}), "")
+        (name,) = [name for name in bucket.names() if "feedback" in name]
+        mirror.store_at(root).remove(root / kept.kept_in)  # as a forgetting elsewhere does
+        feedback.keep_feedback(root, told, "")
+        assert b"Paper P" not in bucket.read(name) and bucket.read(name).count(b"\n") == 1
+
+
 def again(root: Path, told: feedback.Feedback) -> str:
     """Send feedback until it is taken."""
     until = time.monotonic() + 60
