@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import itertools
 import re
 import time
 from collections.abc import Mapping
@@ -236,8 +237,11 @@ class ServeSettings:
     @property
     def run_folders(self) -> dict[str, Path]:
         """The folders to search for stored runs, by the label that users see."""
-        others = {f"{path.name or n}": path for n, path in enumerate(self.runs)}
-        return {**others, "jobs": self.root / "jobs"}
+        found = {"jobs": self.root / "jobs"}
+        for path in self.runs:
+            labels = (f"{path.name} ({n})" if n > 1 else path.name for n in itertools.count(1))
+            found[next(label for label in labels if label and label not in found)] = path
+        return found
 
     def steps_apart(self, name: str) -> list[Step]:
         """The distinct steps of a deployment, in the order of the pipelines."""

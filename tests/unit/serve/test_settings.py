@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,11 @@ def test_replicas_share_a_rate() -> None:
 
 def test_without_a_rate_nobody_waits() -> None:
     assert {Rate(per_minute=0, burst=1).wait_s("a", 0.0) for _ in range(5)} == {0}
+
+
+def test_folders_of_runs_with_one_name_are_all_shown(sample_root: Path) -> None:
+    runs = tuple(Path(f"/{name}") for name in ("a/results", "b/results", "c/jobs", "b/other"))
+    assert replace(settings(sample_root, "pipeline=bm25"), runs=runs).run_folders == {
+        "jobs": sample_root / "jobs", "results": runs[0], "results (2)": runs[1],
+        "jobs (2)": runs[2], "other": runs[3],
+    }  # fmt: skip
