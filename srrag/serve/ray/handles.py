@@ -127,7 +127,7 @@ class DeploymentSession(ReplicaSession):
         try:
             return await super()._sent(call)
         except RayServeException as error:
-            raise EngineStopped(f"the engine takes no call: {one_line(error)}") from error
+            raise _away(error) from error
 
     async def stream(self, call: Call) -> AsyncGenerator[str | Reply, None]:
         """Yield the pieces of an answer, then the reply; if the replica dies, only a new reply.
@@ -142,7 +142,13 @@ class DeploymentSession(ReplicaSession):
                     return
         except RayActorError:
             yield await self.complete(call)
+        except RayServeException as error:
+            raise _away(error) from error
         except RayTaskError as error:
             raise EngineStopped(one_line(error.cause)) from None
         finally:
             pieces.cancel()
+
+
+def _away(error: RayServeException) -> EngineStopped:
+    return EngineStopped(f"the engine takes no call: {one_line(error)}")
