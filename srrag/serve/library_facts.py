@@ -58,8 +58,11 @@ def library_facts(units: Units, findings: int, version: str) -> LibraryFacts:
     documents = units.documents
     names = pc.if_else(pc.equal(documents["pmid"], ""), documents["title"], documents["pmid"])
     names = pc.if_else(pc.equal(names, ""), documents["doc_id"], names)
-    told = pa.table({"paper": names, "grade": documents["grade"]}).group_by("paper")
-    grades = told.aggregate([("grade", "min")])["grade_min"].value_counts().to_pylist()
+    grade, none = documents["grade"], pa.scalar(None, pa.string())
+    graded = pc.if_else(pc.equal(grade, ""), none, grade)  # a copy without one hides no other's
+    told = pa.table({"paper": names, "grade": graded}).group_by("paper")
+    best = pc.fill_null(told.aggregate([("grade", "min")])["grade_min"], "")
+    grades = best.value_counts().to_pylist()
     years = pc.filter(documents["year"], pc.greater(documents["year"], 0))
     spread = pc.min_max(years).as_py()
     texts = units.units["text"].slice(0, _LANGUAGE_TEXTS).to_pylist()
