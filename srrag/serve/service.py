@@ -215,7 +215,7 @@ class PipelineService:
             edition = self.edition
             self._in_hand[edition] += 1
         try:
-            return edition.work(kind, tickets, self.turns)
+            return edition.work(kind, tickets, self.turns, self.metrics.usage)
         finally:
             with self._turn:
                 self._in_hand[edition] -= 1

@@ -189,9 +189,13 @@ class Snapshot:
         engines.use()
 
     def work(
-        self, kind: str, tickets: Sequence[Asking], turns: Turns
-    ) -> list[PipelineResult | Exception]:
-        """Process a batch of one kind: `answer:<pipeline>` or `search:<pipeline>`."""
+        self, kind: str, tickets: Sequence[Asking], turns: Turns,
+        paid: Callable[[str, Usage], None] = lambda kind, usage: None,
+    ) -> list[PipelineResult | Exception]:  # fmt: skip
+        """Process a batch of one kind: `answer:<pipeline>` or `search:<pipeline>`.
+
+        `paid` hears of its usage, whatever becomes of the answers.
+        """
         what, _, pipeline = kind.partition(":")
         function = self._answer[pipeline] if what == "answer" else self._rank[pipeline]
         rows = [{**t.item.row, "query_id": str(n)} for n, t in enumerate(tickets)]
@@ -203,7 +207,10 @@ class Snapshot:
         )  # fmt: skip
         try:
             with audience.present(), tallied() as usage:
-                out = function(question_table(rows)).to_pylist()
+                try:
+                    out = function(question_table(rows)).to_pylist()
+                finally:
+                    paid(kind, usage)
         except ClientGone:
             return [late()] * len(tickets)
         except Refused as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 
 from srrag.answer.record import degraded
+from srrag.llm.completion import Usage
 from srrag.serve.snapshot import PipelineResult
 
 if TYPE_CHECKING:
@@ -74,14 +75,18 @@ class Metrics:
         self.queue_seconds.observe(waited_s)
 
     def answer(self, kind: str, found: PipelineResult) -> None:
-        """Record an answer: its steps, each with the time of its whole batch, and its usage."""
-        pipeline, used = kind.partition(":")[2], found.usage
+        """Record an answer: its steps, each with the time of its whole batch, and what it lost."""
+        pipeline = kind.partition(":")[2]
         for item in found.row.get("trace", ()):
             self.stage_seconds.labels(pipeline, item["step"]).observe(item["seconds"])
         for each in found.row.get("unsupported", ()):
             self.dropped.labels(pipeline, each["fault"]).inc()
         for each in degraded(found.row):
             self.lost_steps.labels(pipeline, each.step).inc()
+
+    def usage(self, kind: str, used: Usage) -> None:
+        """Record the answers of engines to a batch, also one that failed or was given up."""
+        pipeline = kind.partition(":")[2]
         read, wrote = used.cached_tokens_in, used.cached_tokens_out
         for source, answers, tokens in (
             ("model", used.calls, (used.tokens_in - read, used.tokens_out - wrote)),

@@ -210,8 +210,10 @@ def test_what_ends_a_batch_answers_all_of_it(
     snapshot: Snapshot, error: BaseException, status: int, code: str, retry_s: float
 ) -> None:
     answering(snapshot, raising(error))
-    found = snapshot.work("answer:bm25", [asked(), asked(), asked()], Turns())
-    assert len(found) == 3
+    paid: list[str] = []
+    found = snapshot.work("answer:bm25", [asked(), asked(), asked()], Turns(),
+                          lambda kind, usage: paid.append(kind))  # fmt: skip
+    assert len(found) == 3 and paid == ["answer:bm25"], "what it cost is counted"
     for each in found:
         assert isinstance(each, ApiError)
         assert (each.status, each.code, each.retry_s) == (status, code, retry_s)
