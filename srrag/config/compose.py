@@ -32,6 +32,12 @@ PATHS = (
 )  # fmt: skip
 """Keys whose value is a single file or folder, in every job that has them."""
 
+NAMES = (
+    *PATHS, "doc_id", "source_id", "forgotten", "build", "queries", "team", "run_name", "community",
+    "corpus.path", "engine.model", "choose.model",
+)  # fmt: skip
+"""Keys whose values are names: what looks like a number (12_3, 1.10) is kept as it is typed."""
+
 _ONE_AT_A_TIME = threading.Lock()
 _QUOTED = (str(folder).replace("'", r"\'") for folder in CONFS[1:])
 SEARCHED = "hydra.searchpath=[" + ",".join(f"'{folder}'" for folder in _QUOTED) + "]"
@@ -40,6 +46,8 @@ _GROUPS = "output", "launcher", "sweeper", "help", "hydra_help", "hydra_logging"
 _UNREAD = [f"~hydra/{group}" for group in _GROUPS]
 """Hydra's choices for itself, composed with each job and read by nobody: a quarter of the time."""
 _LITERAL = tuple(f"{key}=" for key in FREE_TEXT)
+_NUMBER = re.compile(r"(^|[\[,])(\s*)([+-]?\.?\d[\w.+-]*)(?=\s*(?:[\],]|$))")
+"""A bare value, or an item of a list, that Hydra may take for a number."""
 
 
 def configure(name: str, argv: Sequence[str]) -> dict[str, Any]:
@@ -172,7 +180,7 @@ def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str,
 def listed(override: str) -> list[str]:
     """Expand an override with a list of values (key=a,b) to single ones; [] for other overrides."""
     try:
-        parsed = OverridesParser.create().parse_override(override)
+        parsed = OverridesParser.create().parse_override(_with_names(override))
     except HydraException:
         return []
     if not parsed.is_sweep_override():
@@ -194,7 +202,10 @@ def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:
 
 
 def quoted(override: str) -> str:
-    """Quote an override's value if Hydra cannot parse it; raises UsageError without a `=`."""
+    """Quote an override's value if Hydra cannot parse it, or would read a number for a name.
+
+    Raises UsageError without a `=`.
+    """
     key, equals, value = override.partition("=")
     if override.startswith("~"):
         return override
@@ -204,7 +215,15 @@ def quoted(override: str) -> str:
         OverridesParser.create().parse_override(override)
     except HydraException:
         return f"{key}='" + re.sub(r"(\\*)('|$)", _escaped, value) + "'"
-    return override
+    return _with_names(override)
+
+
+def _with_names(override: str) -> str:
+    """Quote the numbers in the value of a key whose values are names."""
+    key, equals, value = override.partition("=")
+    if key.lstrip("+") not in NAMES or "'" in value or '"' in value:
+        return override
+    return key + equals + _NUMBER.sub(r"\1\2'\3'", value)
 
 
 def _escaped(match: re.Match[str]) -> str:

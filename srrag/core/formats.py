@@ -82,11 +82,11 @@ def read_ids(value: Any, key: str) -> list[str]:
     if value is None:
         return []
     given = value if isinstance(value, list) and value else [value]
-    if any(isinstance(item, bool) or not isinstance(item, (str, int)) for item in given):
+    if not all(isinstance(item, str) for item in given):
         raise UsageError(f"{key}={value}: ids are texts; put quotes around them")
-    if str(given[0]).startswith("@"):
+    if given[0].startswith("@"):
         try:
-            given = Path(str(given[0])[1:]).read_text("utf-8").split("\n")
+            given = Path(given[0][1:]).read_text("utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{key}={value}: {error}") from error
-    return [str(item).strip() for item in given if str(item).strip()]
+    return [item.strip() for item in given if item.strip()]

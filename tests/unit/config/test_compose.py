@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from srrag.config.compose import configure, describe, quoted, with_pipeline
+from srrag.config.compose import configure, describe, listed, quoted, with_pipeline
 from srrag.config.run_job import DONE, FAILED, WRONG_USAGE, launch
 from srrag.core.errors import UsageError
 
@@ -74,6 +74,28 @@ def test_paths_need_no_quotes(path: str) -> None:
 def test_what_hydra_can_read_is_left_to_it() -> None:
     assert quoted("profile=local") == "profile=local"
     assert quoted("stages.windows.run.max_tokens=128") == "stages.windows.run.max_tokens=128"
+
+
+@pytest.mark.parametrize(
+    ("job", "override", "read"),
+    [
+        ("forget", "doc_id=[123_4, 5_6,a]", ["123_4", "5_6", "a"]),
+        ("forget", "source_id=12_3", "12_3"),
+        ("forget", "doc_id=007", "007"), ("forget", "doc_id='1_2'", "1_2"),
+        ("build", "build=2024_11", "2024_11"), ("build", "build=1.10", "1.10"),
+        ("build", "root=/tmp/run 5", "/tmp/run 5"), ("ask", "out=2024_11", "2024_11"),
+        ("export", "community=12e3", "12e3"),
+    ],
+)  # fmt: skip
+def test_a_name_that_looks_like_a_number_is_kept_as_it_is_typed(
+    job: str, override: str, read: Any
+) -> None:
+    needed = {"ask": ["question=x"], "export": ["format=json", "root=R"]}
+    assert configure(job, [*needed.get(job, ()), override])[override.partition("=")[0]] == read
+
+
+def test_rows_of_builds_that_look_like_numbers_have_their_names() -> None:
+    assert list(map(quoted, listed("build=1_2,1.10"))) == ["build='1_2'", "build='1.10'"]
 
 
 @pytest.mark.parametrize("word", ["root", "", "help", "-x"])
