@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -76,14 +77,19 @@ def summary_of(store: Any, build: str, said: Mapping[str, Any] | None = None) ->
 
 _NAMED = 10
 _SAMPLE = "corpus=open_access"
+_NAMES_PAPERS = re.compile(r"[+~]*corpus(=|@|\.path=)")
 
 
 def _keep_papers(store: Store, config: Mapping[str, Any]) -> None:
-    """Raise UsageError where `srrag sample` would take the place of a build of other papers."""
-    if _SAMPLE in config.get("overrides", ()) and _SAMPLE not in (
-        _command(store, config) or _SAMPLE
-    ):
+    """Raise UsageError where a sample would take the place of other papers unasked."""
+    overrides, command = config.get("overrides", ()), _command(store, config)
+    if _SAMPLE in overrides and _SAMPLE not in (command or _SAMPLE):
         raise UsageError(f"root={store} holds other papers: `srrag sample root=FOLDER`")
+    stands = store.pointer_path(config["build"]).exists()
+    known = command and _corpus_of(command) in ([], ["corpus=sample"])
+    if stands and not known and not any(map(_NAMES_PAPERS.match, overrides)):
+        made = f"`{command}` built it" if command else "a command that is not known built it"
+        raise UsageError(f"root={store}: {made}: name its papers, or corpus=sample for the sample")
 
 
 def _command(store: Store, config: Mapping[str, Any]) -> str:

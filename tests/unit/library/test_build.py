@@ -56,6 +56,33 @@ def test_what_builds_nothing_is_wrong_usage(tmp_path: Path) -> None:
         srrag.build(tmp_path / "R", corpus="sample", overrides=["estimate=true"])
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_command_that_names_no_papers_does_not_build_the_sample_over_others(
+    tmp_path: Path, damaged: bool
+) -> None:
+    papers = folder(tmp_path / "papers", hip="# Hips\n\nNo cast was used after the operation.")
+    root = srrag.build(tmp_path / "R", path=papers, overrides=CHEAP)
+    pointer = tmp_path / "R" / "builds" / "default.json"
+    if damaged:
+        pointer.write_text("{")
+    stood = pointer.read_bytes()
+    for more in ("repair=true", "estimate=true", "corpus.title=text"):
+        with pytest.raises(UsageError, match="name its papers, or corpus=sample"):
+            srrag.run("build", f"root={tmp_path / 'R'}", *CHEAP, "repair=true", more)
+    assert pointer.read_bytes() == stood
+    if not damaged:
+        assert root.build(path=papers, overrides=CHEAP).documents == 1
+
+
+@pytest.mark.parametrize("named", [[], ["corpus=sample"]])
+def test_a_root_of_the_sample_is_built_on_without_its_name(
+    tmp_path: Path, named: list[str]
+) -> None:
+    root = f"root={tmp_path / 'R'}"
+    srrag.run("build", root, *CHEAP, *named)
+    assert srrag.run("build", root, *CHEAP)["rows"]["documents"] > 1
+
+
 def test_an_evaluation_has_metrics_and_a_difference(sample_root: Path) -> None:
     with srrag.open(sample_root) as root:
         found = root.evaluate(
