@@ -17,6 +17,7 @@ from srrag.core.units import open_units
 from srrag.export.submission import submission
 from srrag.lab.experiment.answers import lost_steps, support_counts
 from srrag.lab.experiment.estimate import estimate
+from srrag.llm.completion import LOST
 from srrag.retrieve.questions import question_table
 from srrag.runner.progress import say
 from srrag.runner.summary import calls_made
@@ -56,6 +57,8 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     write_run(out / "run.trec", alive, names, config["run_name"])
     failed = len(rows) - len(alive)
     most = config["max_failed_share"]
+    if lost := sum(row["reject"] is not None and row["reject"]["reason"] in LOST for row in rows):
+        say(f"{lost} of {len(rows)} questions got no usable answer; retry_failed=true asks again")
     if too_many := failed > most * len(rows):
         say(f"{failed} of {len(rows)} questions failed; max_failed_share is {most:g}")
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +14,20 @@ from srrag.core.stage import Plan
 from srrag.core.step import Place
 from srrag.corpus.record import RawRecord
 from srrag.engine.log.completion_log import CompletionLog
-from srrag.llm.completion import LOST
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.deletion.vacuum import drop_notes, drop_unfinished
 from srrag.runner.doctor import PACKAGES, installed
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import ingest, standing_parts, take_over
-from srrag.runner.progress import built, say
+from srrag.runner.progress import built
 from srrag.runner.relation_builds import RelationBuilds, entries_of, manifest_of
 from srrag.runner.repair import Repair, manifest_problem, mend_marker
-from srrag.runner.runner import Runner, lacking
+from srrag.runner.runner import Runner, discard, lacking, lost_rows
 from srrag.runner.summary import summarise
 from srrag.storage import mirror
 from srrag.storage.atomic_write import commit_json, keep_private
 from srrag.storage.manifest import CURE, DamagedError
-from srrag.storage.store import Receipt, Store
+from srrag.storage.store import Store
 
 
 class TooManyFailuresError(SrragError, RuntimeError):
@@ -131,29 +130,13 @@ class BuildJob:
         return parts
 
     def _discard(self, parts: Sequence[str]) -> None:
-        """Remove damaged parts, parts to retry, and everything made from them.
+        """Remove damaged parts, parts to retry, and everything made from them."""
 
-        It works from the last stage to the first: a part never outlives its input, even after a
-        kill.
-        """
-        lacking: dict[str, set[str]] = {self.plan.source: set()}
-        gone: list[tuple[str, str]] = []
-        for stage in self.plan.steps:
-            standing = self.store.parts(stage.name, self.plan.fingerprint(stage.name)) & set(parts)
-            before = lacking[stage.inputs[0]]
-            sizes = mirror.sizes(
-                self.store.stage_dir(stage.name, self.plan.fingerprint(stage.name))
-            )
-            again = {
-                part
-                for part in standing
-                if part in before or self._is_amiss(stage.name, part, sizes)
-            }
-            lacking[stage.name] = (set(parts) - standing) | again
-            gone += [(stage.name, part) for part in sorted(again)]
-        for name, part in reversed(gone):
-            say(f"{name:<12} part {part} is made again")
-            self.store.drop_part(name, self.plan.fingerprint(name), part)
+        def amiss(stage: str, standing: Collection[str]) -> set[str]:
+            sizes = mirror.sizes(self.store.stage_dir(stage, self.plan.fingerprint(stage)))
+            return {part for part in standing if self._is_amiss(stage, part, sizes)}
+
+        discard(self.plan, self.store, parts, amiss)
 
     def _is_amiss(self, stage: str, part: str, sizes: Mapping[str, int]) -> bool:
         """Whether a part is damaged, or lost rows that this run retries."""
@@ -210,8 +193,3 @@ class BuildJob:
                     f"nothing is left to build: {name} rejected all {rejected} rows; the first: "
                     f"{first['reason']}: {first['detail']}"
                 )
-
-
-def lost_rows(receipt: Receipt) -> int:
-    """Count the rows of a part lost to errors, crashes and unparsable answers."""
-    return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)

@@ -26,12 +26,12 @@ from srrag.engine.base import Call, Model, Reply, key_of
 from srrag.engine.client import LogClient, Send
 from srrag.llm.completion import NOT_ASKED, Completion, DryClient, Engine, Prompt
 from srrag.llm.read_answer import read
-from srrag.runner.build import lost_rows
 from srrag.runner.deletion.tombstones import Tombstones
 from srrag.runner.engines import engines_of, log_folder
 from srrag.runner.ingest import known_rows, segments, standing_parts
 from srrag.runner.part import guarded, live
 from srrag.runner.progress import say
+from srrag.runner.runner import lost_rows
 from srrag.storage.store import Store
 
 UTF8 = "utf8"

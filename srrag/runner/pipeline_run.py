@@ -23,7 +23,7 @@ from srrag.llm.completion import AnswersAwaited, Usage, one_line
 from srrag.runner.engines import engines_of
 from srrag.runner.ingest import part_names, write_source
 from srrag.runner.progress import say
-from srrag.runner.runner import Runner
+from srrag.runner.runner import Runner, discard_lost
 from srrag.runner.summary import usage_of
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Receipt, Store
@@ -210,7 +210,9 @@ class Sweep:
         at = self.place(at)
         source, asked = self.plan.fingerprint(SOURCE), questions.cast(QUESTIONS)
         parts = write_source(self.store, SOURCE, source, asked, PART_QUESTIONS)
-        self.runner.run(self.plan, self.store, list(dict.fromkeys(parts)), at)
+        parts = list(dict.fromkeys(parts))
+        discard_lost(self.plan, self.store, parts, at)
+        self.runner.run(self.plan, self.store, parts, at)
 
     def run_each(self, questions: pa.Table, at: Place) -> dict[int, str]:
         """Run the missing stages; a pipeline that fails does not stop the others.

@@ -6,7 +6,7 @@ calls of a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,11 +17,11 @@ from typing import Protocol
 from srrag.core.stage import Plan, Stage
 from srrag.core.step import ParallelMap, Place
 from srrag.engine.base import Model
-from srrag.llm.completion import AnswersAwaited
+from srrag.llm.completion import LOST, AnswersAwaited
 from srrag.runner.engines import Engines, engines_here, engines_of
 from srrag.runner.part import run_part
-from srrag.runner.progress import CallProgress, Progress, shown
-from srrag.storage.store import Store
+from srrag.runner.progress import CallProgress, Progress, say, shown
+from srrag.storage.store import Receipt, Store
 
 
 def at_once(stages: Sequence[Stage]) -> list[list[Stage]]:
@@ -48,6 +48,51 @@ def lacking(plan: Plan, store: Store, parts: Sequence[str]) -> dict[str, list[st
         if missing := [part for part in parts if part not in standing]:
             found[stage.name] = missing
     return found
+
+
+def lost_rows(receipt: Receipt) -> int:
+    """Count the rows of a part lost to errors, crashes and unparsable answers."""
+    return receipt.failed + sum(receipt.reasons.get(kind, 0) for kind in LOST)
+
+
+def discard(
+    plan: Plan,
+    store: Store,
+    parts: Sequence[str],
+    amiss: Callable[[str, Collection[str]], set[str]],
+) -> None:
+    """Remove the parts of each stage that are `amiss`, and everything made from them.
+
+    It works from the last stage to the first: a part never outlives its input, even after a kill.
+    """
+    lacking: dict[str, set[str]] = {plan.source: set()}
+    gone: list[tuple[str, str]] = []
+    for stage in plan.steps:
+        standing = store.parts(stage.name, plan.fingerprint(stage.name)) & set(parts)
+        again = (standing & lacking[stage.inputs[0]]) | amiss(stage.name, standing)
+        lacking[stage.name] = (set(parts) - standing) | again
+        gone += [(stage.name, part) for part in sorted(again)]
+    for name, part in reversed(gone):
+        say(f"{name:<12} part {part} is made again")
+        store.drop_part(name, plan.fingerprint(name), part)
+
+
+def discard_lost(plan: Plan, store: Store, parts: Sequence[str], at: Place) -> None:
+    """Remove the parts that lost rows or answers, where the account grants new tries.
+
+    A judge or a helping step loses an answer without a row. What the log holds is not asked again.
+    """
+
+    def lost(stage: str, standing: Collection[str]) -> set[str]:
+        receipts = store.receipts(stage, plan.fingerprint(stage), standing)
+        return {
+            receipt.part
+            for receipt in receipts
+            if lost_rows(receipt) or receipt.usage.get("faults")
+        }
+
+    if at.account.fresh:
+        discard(plan, store, parts, lost)
 
 
 class Runner(Protocol):

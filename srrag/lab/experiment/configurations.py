@@ -33,6 +33,7 @@ OWN = ("sweep", "out")
 """Keys that are about the sweep, not about a configuration."""
 COMMON = (
     "bench", "profile", "completions", "budget", "mentions", "in_sample", "controls", "estimate",
+    "retry_failed",
 )  # fmt: skip
 """Keys that hold for all configurations, or they could not be compared or run together."""
 

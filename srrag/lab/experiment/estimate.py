@@ -54,7 +54,7 @@ def estimate(
     try:
         for name, run in runs.items():
             steps = (run.pipeline, *(judged.steps.values() if judged else ()))
-            clients = counting_clients(steps, log_folder(at), seen)
+            clients = counting_clients(steps, log_folder(at), seen, at.account.fresh)
             models |= dict.fromkeys(each.engine for each in clients.values())
             if clients:
                 counted[name] = _counted(run.pipeline, run.place(at), clients, some, judged)

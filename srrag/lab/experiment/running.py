@@ -23,7 +23,7 @@ from srrag.lab.train.group import Alone, RunTraining, TrainingTask, Trials
 from srrag.llm.completion import Rules
 from srrag.runner.ingest import write_source
 from srrag.runner.pipeline_run import PipelineRun
-from srrag.runner.runner import Runner
+from srrag.runner.runner import Runner, discard_lost
 from srrag.storage.store import Receipt, Store
 
 PART_ROWS = 32
@@ -57,6 +57,7 @@ def run_stages(
     plan = Plan(source, start, stages)
     done = write_source(store, source, start, table, PART_ROWS)
     parts = list(dict.fromkeys(done))
+    discard_lost(plan, store, parts, running.place)
     running.runner.run(plan, store, parts, replace(running.place, root=store.root))
     made = {}
     for name, step in steps.items():

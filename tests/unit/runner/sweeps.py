@@ -23,7 +23,7 @@ from srrag.runner.pipeline_run import Sweep
 from srrag.runner.runner import LocalRunner, Runner
 from srrag.storage.atomic_write import commit_json
 from srrag.storage.store import Store
-from tests.engines import ToyModel, good, prompt
+from tests.engines import ScriptedSession, ToyModel, good, prompt
 
 SEEN: Counter[str] = Counter()
 """How many questions each step was given, by the column that it adds."""
@@ -144,6 +144,18 @@ class AskText(LLMStep):
             for asked, found in zip(prompts, completions, strict=True)
         }
         return filled(batch, self.writes, made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutModel(ToyModel):
+    """An engine that is out of order until the file `up` is there."""
+
+    up: str = place_field("")
+
+    async def open(self) -> Session:
+        if Path(self.up).exists():
+            return await super().open()
+        return ScriptedSession(lambda call: Reply(fault=Fault("server", "out of order")))
 
 
 def meeting(folder: Path) -> list[Pipeline]:

@@ -6,10 +6,11 @@ import pytest
 
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Place
+from srrag.llm.completion import Account
 from srrag.runner.pipeline_run import SOURCE, PipelineRun
 from srrag.runner.runner import LocalRunner
 from srrag.storage.store import Store
-from tests.unit.runner.sweeps import SEEN, Add, meeting, questions, ranked, sweep
+from tests.unit.runner.sweeps import SEEN, Add, AskText, OutModel, meeting, questions, ranked, sweep
 
 SHARED = (Add(into="a"), Add(into="b"))
 TWO = (
@@ -104,6 +105,19 @@ def test_a_single_run_finds_what_a_sweep_left(tmp_path: Path) -> None:
     run = PipelineRun(Store(tmp_path), "default", TWO[1], LocalRunner())
     assert run.run(TEXTS, Place())["f"].to_pylist() == [4 * n for n in range(1, 131)]
     assert not SEEN
+
+
+def test_what_an_outage_took_is_asked_anew_where_that_is_told(tmp_path: Path) -> None:
+    up = tmp_path / "up"
+    answer = (AskText(engine=OutModel(up=str(up))), Add(into="b"))
+    made, texts = sweep(tmp_path / "root", ranked(answer=answer)), questions({"1": "a", "2": "hip"})
+    fresh = Place(account=Account(fresh=True))
+    for there, at, lost in ((0, Place(), 2), (1, Place(), 2), (1, fresh, 0), (1, fresh, 0)):
+        if there:
+            up.touch()
+        made.run(texts, at)
+        assert len(texts) - made.table(0, texts)["reject"].null_count == lost
+    assert SEEN == {"b": 2}, "what stands is not made again"
 
 
 def test_other_questions_are_other_parts(tmp_path: Path) -> None:

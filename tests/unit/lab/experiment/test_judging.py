@@ -198,6 +198,10 @@ def test_a_judge_that_answers_nonsense_is_no_result(folder: Path) -> None:
     assert sorted(row.broken_judges) == summary["broken_judges"]
     assert summary["not_judged"] == sum(each["failed"] for each in summary["metrics"].values())
     assert summary["failures"][0]["reason"] == "invalid_json"
+    with serve(Endpoint(script=said)) as endpoint:
+        for again, asked in (("false", 0), ("true", 2 * 5)):
+            judged(folder, *http(endpoint.url), f"retry_failed={again}")
+            assert sum(endpoint.calls.values()) == asked
 
 
 def test_one_question_without_an_answer_does_not_hide_a_judge_that_failed(folder: Path) -> None:
