@@ -65,13 +65,17 @@ _FORMS = "ollama/NAME, openai/NAME, http://host:8000/v1#NAME, vllm:FOLDER or rul
 
 def in_full(job: str, argv: Sequence[str]) -> list[str]:
     """The overrides that a command means; raises UsageError for a word that means none."""
+    given = _rooted(job, argv)
+    return [*_chosen(job, given), *given]
+
+
+def _rooted(job: str, argv: Sequence[str]) -> list[str]:
+    """The overrides that a command states itself, with the root of this folder where it counts."""
     given = [item for each in argv for item in _of_word(job, each, argv)]
-    if job == "init" or "root" not in tops(job):
-        return given
     if job in _OWN_SUBJECT and not any(item.startswith("root=") for item in given):
         # These also score what has no root, so theirs has no default.
         given = [f"root={DEFAULT_ROOT}" for _ in Path(DEFAULT_ROOT).glob("srrag.json")] + given
-    return [*_chosen(job, given), *given]
+    return given
 
 
 def model_of(word: str, environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -203,14 +207,15 @@ def _kind(path: Path) -> str:
 
 def choices_said(job: str, argv: Sequence[str]) -> str:
     """What the file beside the root adds to a command, in a line; "" for nothing."""
-    own = [item for each in argv for item in _of_word(job, each, argv)]
-    added = [] if job == "init" or "root" not in tops(job) else _chosen(job, own)
+    added = _chosen(job, _rooted(job, argv))
     return f"{CHOICES} beside the root adds {' '.join(added)}" if added else ""
 
 
 def _chosen(job: str, given: Sequence[str]) -> list[str]:
     """The overrides of the file beside the root, but those that the command says otherwise."""
     known = tops(job)
+    if job == "init" or "root" not in known:
+        return []
     roots = [item.removeprefix("root=") for item in given if item.startswith("root=")]
     root = [known["root"], *roots][-1]
     path = choices_file(root) if isinstance(root, str) and root != "???" else None
