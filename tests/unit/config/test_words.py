@@ -78,6 +78,8 @@ def test_what_is_measured_is_the_root_of_this_folder_if_there_is_one(
     (tmp_path / ".srrag/srrag.json").touch()
     assert in_full(job, ["bench=beir"]) == ["root=.srrag", "bench=beir"]
     assert in_full(job, ["bench=beir", "root=R"]) == ["bench=beir", "root=R"]
+    (tmp_path / CHOICES).write_text("model: openai/m")
+    assert "engine.model=m" in choices_said(job, ["bench=beir"])
 
 
 def test_a_question_without_quotes_is_refused() -> None:
@@ -129,6 +131,15 @@ def test_init_writes_the_choices(tmp_path: Path) -> None:
     assert (tmp_path / CHOICES).read_text() == "model: ollama/m\npipeline: bm25\n"
     with pytest.raises(UsageError, match="model=gpt"):
         srrag.run("init", root, "arithmetic=float32", "model=gpt")
+
+
+def test_choices_for_a_root_at_an_address_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRRAG_CACHE", str(tmp_path))
+    with pytest.raises(UsageError, match="root=s3://b/S: choices are kept beside a folder, not"):
+        srrag.run("init", "root=s3://b/S", "arithmetic=float32", "model=ollama/m")
+    assert not list(tmp_path.rglob(CHOICES))
 
 
 def test_choices_are_made_of_a_root_that_stands_too(tmp_path: Path) -> None:
