@@ -143,7 +143,8 @@ def _named(key: str, overrides: Sequence[str]) -> bool:
 def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
     """A hint for an override whose key no file names."""
     holder, _, last = key.rpartition(".")
-    others = [item for item in overrides if item.partition("=")[0].lstrip("+~") != key]
+    below = f"{holder}." if holder else f"{key}="
+    others = [item for item in overrides if not item.lstrip("+~").startswith(below)]
     held: Any = None
     with suppress(HydraException, OmegaConfBaseException):
         composed = _of_files(name, list(map(quoted, others)))
@@ -157,6 +158,10 @@ def _hint(name: str, key: str, overrides: Sequence[str]) -> str:
             return f"Did you mean {'.'.join(filter(None, (holder, near[0])))}?"
         return f"It has {', '.join(keys)}; put + before a key that is to be new."
     fields = [each.name for each in dataclasses.fields(class_of(str(target))) if each.init]
+    if not fields:
+        return f"{target} has no fields; name another {holder} first" + (
+            ", as model=… or engine=http do." if holder == "engine" else "."
+        )
     if last in fields:
         return f"The file does not name it: put + before the key (+{key}=…)."
     return f"{target} has no field {last!r}; it has {', '.join(fields)}."
