@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     questions = question_table(asked)
     pipeline = factory.answering(config)
     bound = factory.pipeline_run(config, pipeline)
+    at = factory.place(config)
     if config["estimate"]:
-        return estimate({"answers": bound}, questions, factory.place(config))
+        return estimate({"answers": bound}, questions, at)
     # A failed helping step costs no answer, so only failed questions count towards the limit.
-    at = bound.place(factory.place({**config, "max_failed_share": 1.0}))
+    at = bound.place(replace(at, account=replace(at.account, max_lost_share=1.0)))
     answers = bound.run(questions, at)
     out = Path(config["out"])
     rows = answers.to_pylist()

@@ -130,7 +130,11 @@ def seeds(given: Any, key: str) -> list[int]:
 
 def account(config: Mapping[str, Any]) -> Account:
     """The completions log and the budget's ceilings; raises UsageError that names a bad key."""
-    ceilings = config["budget"]
+    ceilings, share = config["budget"], config.get("max_failed_share", 1.0)
+    if not isinstance(ceilings, Mapping):
+        raise UsageError(f"budget={ceilings}: max_tokens and max_usd are needed, null for none")
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise UsageError(f"max_failed_share={share}: a share from 0 to 1 is needed")
     for key, kinds in (("max_tokens", int), ("max_usd", (int, float))):
         value = ceilings[key]
         if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
@@ -140,7 +144,7 @@ def account(config: Mapping[str, Any]) -> Account:
     return Account(
         log=None if config["root"] is None else located(config["completions"]),
         fresh=config.get("retry_failed", False),
-        max_lost_share=config.get("max_failed_share", 1.0),
+        max_lost_share=share,
         **ceilings,
     )
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from srrag.config import factory
 from srrag.config.compose import configure, describe, listed, quoted, with_pipeline
 from srrag.config.run_job import DONE, FAILED, WRONG_USAGE, launch
 from srrag.core.errors import UsageError
@@ -242,6 +243,29 @@ def test_a_key_that_no_file_names(key: str, message: str) -> None:
         configure("ask", ["root=R", "question=x", "pipeline=hybrid_maxsim", f"{key}=5"])
     assert str(caught.value).startswith(f"Could not override '{key}'.")
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [[], ["engine.base_url=http://h"]])
+def test_a_model_without_its_engine_is_told_to_name_one(more: list[str]) -> None:
+    with pytest.raises(UsageError, match="Rules has no fields; name another engine first, as mode"):
+        configure("ask", ["root=R", "question=x", "engine.model=m", *more])
+
+
+@pytest.mark.parametrize(
+    ("job", "override", "said"),
+    [
+        ("build", "budget=null", "budget=None: max_tokens and max_usd"),
+        ("answer", "max_failed_share=null", "max_failed_share=None: a share from 0 to 1"),
+        ("answer", "max_failed_share=true", "max_failed_share=True: a share from 0 to 1"),
+        ("build", "max_failed_share=20", "max_failed_share=20: a share from 0 to 1"),
+    ],
+)
+def test_a_ceiling_that_is_none_is_named_before_anything_runs(
+    job: str, override: str, said: str
+) -> None:
+    needed = ["queries=Q"] if job == "answer" else []
+    with pytest.raises(UsageError, match=said):
+        factory.place(configure(job, ["root=R", *needed, override]))
 
 
 def test_the_models_of_the_published_chain_are_named() -> None:
