@@ -24,7 +24,7 @@ def settings_of(config: dict[str, Any]) -> ServeSettings:
     pipelines: dict[str, Pipeline] = {}
     arguments = shlex.split(config["command"])[2:]
     others = {name: configure("serve", _with(arguments, name)) for name in config["also"]}
-    for name, chosen in {_chosen(arguments): config, **others}.items():
+    for name, chosen in {_chosen(config["overrides"]): config, **others}.items():
         if chosen["build"] != config["build"]:
             theirs, ours = chosen["build"], config["build"]
             raise UsageError(f"also: {name} asks build {theirs!r}, this server {ours!r}")
@@ -103,7 +103,7 @@ def _log_file(path: str | None) -> Path | None:
 
 
 def _chosen(arguments: Sequence[str]) -> str:
-    """The name under which the command chose its pipeline."""
+    """The name under which the command, or the file beside the root, chose its pipeline."""
     names = [text.partition("=")[2] for text in arguments if text[:9] == "pipeline="]
     return names[-1] if names else "hybrid_maxsim"
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from srrag.config.words import CHOICES
 from srrag.core.errors import UsageError
 from srrag.serve.settings import ROLES, ApiKey, Limits, Rate, is_loopback, owner, read_keys
+from tests.conftest import linked
 from tests.unit.serve.serving import settings
 
 
@@ -27,6 +29,14 @@ def test_the_command_names_its_pipelines(sample_root: Path) -> None:
     assert list(found.pipelines) == ["bm25", "hybrid", "dense"]
     assert found.default == "bm25"
     assert settings(sample_root).default == "hybrid_maxsim"
+
+
+def test_the_pipeline_beside_the_root_has_its_own_name(sample_root: Path, tmp_path: Path) -> None:
+    root = linked(sample_root, tmp_path / "R")
+    (tmp_path / CHOICES).write_text("pipeline: bm25\n")
+    found = settings(root, "also=[hybrid_maxsim]")
+    assert list(found.pipelines) == ["bm25", "hybrid_maxsim"] and found.default == "bm25"
+    assert len(found.pipelines["bm25"].rank) == 1 < len(found.pipelines["hybrid_maxsim"].rank)
 
 
 def test_a_start_that_is_open_to_others_needs_a_key(sample_root: Path, tmp_path: Path) -> None:
