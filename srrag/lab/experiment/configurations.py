@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from srrag.config import factory
 from srrag.config.compose import configure, listed
+from srrag.config.words import model_of
 from srrag.core.errors import UsageError, check_numbers
 from srrag.core.pipeline import Pipeline
 from srrag.core.step import Step
@@ -51,6 +52,8 @@ class Configuration:
     config: dict[str, Any]
     run: PipelineRun | None
     stored: pa.Table | None = None
+    common: Overrides = ()
+    """What the command says for all rows; its engine judges."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -78,7 +81,11 @@ class Configuration:
         out = f"{self.config['root']}/jobs/{re.sub(r'[^A-Za-z0-9]+', '-', self.name)}"
         known = {*configure("answer", ["root=R", "queries=Q"])} - {"overrides"}
         asks = [item for item in self.argv if first_key(item) in known]
-        judges = [i for i in self.argv if i not in self.overrides and first_key(i) != "pipeline"]
+        judges = [
+            item
+            for item in self.common
+            if first_key(item) == "engine" or (item in self.argv and first_key(item) != "pipeline")
+        ]
         answer = ["srrag", "answer", f"queries={gold}", *asks, f"out={out}"]
         judge = ["srrag", "evaluate", *judges, f"bench.answers={out}/answers.parquet"]
         return f"{shlex.join(answer)} && {shlex.join(judge)}"
@@ -240,12 +247,20 @@ def _last(key: str) -> str:
 def _composed(
     name: str, overrides: Overrides, common: Sequence[str], asked: Callable[[Pipeline], Pipeline]
 ) -> Configuration:
-    keys = {key_of(item) for item in overrides}
-    argv = (*(item for item in common if key_of(item) not in keys), *overrides)
+    word = "model="
+    own = [
+        each
+        for item in overrides
+        for each in (model_of(item.removeprefix(word)) if item.startswith(word) else [item])
+    ]
+    keys = {key_of(item) for item in own}
+    # An engine of its own takes no key, price or header of the engine that judges.
+    kept = (i for i in common if not (first_key(i) == "engine" and "engine" in keys))
+    argv = (*(item for item in kept if key_of(item) not in keys), *own)
     config = configure("evaluate", argv)
     check_numbers(config, resamples=1, seed=0)
     pipeline = asked(factory.pipeline(config))
     run = factory.pipeline_run(config, pipeline)
     at = run.place(factory.place(config))
     check_prices(engines_of([run.pipeline]), at)
-    return Configuration(name, overrides, argv, config, run)
+    return Configuration(name, overrides, argv, config, run, common=tuple(common))

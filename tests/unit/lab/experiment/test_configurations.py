@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from srrag.config.compose import configure
-from srrag.config.words import choices
+from srrag.config.words import choices, model_of
 from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.lab.experiment.configurations import (
@@ -91,6 +91,29 @@ def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) 
     assert "engine" not in judge
     assert judge.startswith(f"srrag evaluate root={sample_root} bench=sample resamples=5 ")
     configure("answer", shlex.split(answer)[2:])
+
+
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    [
+        ("model=http://other:8000/v1#llama", "llama"),
+        ("engine=http engine.model=llama engine.base_url=http://other:8000/v1", "llama"),
+        ("engine=rules", None),
+    ],
+)
+def test_an_engine_of_a_row_takes_nothing_of_the_judge(
+    sample_root: Path, engine: str, model: str | None
+) -> None:
+    prices = ["engine.usd_per_mtok_in=5", "engine.usd_per_mtok_out=15"]
+    judge = [*model_of("openai/gpt-4o", {}), *prices]
+    (made,) = expanded(sample_root, f"+sweep.rows.a=pipeline=bm25 {engine}", *judge)
+    settings = made.config["engine"]
+    assert settings.get("model") == model
+    assert settings.get("api_key_env") is None and settings.get("usd_per_mtok_in") is None
+    asked = configure("evaluate", [f"root={sample_root}", "bench=sample", *judge])["engine"]
+    answer, judged = made.command("gold.jsonl", asked).split(" && ")
+    assert configure("answer", shlex.split(answer)[2:])["engine"] == settings
+    assert configure("evaluate", shlex.split(judged)[2:-1])["engine"] == asked
 
 
 SWEEPS = list(choices("sweep"))
