@@ -168,7 +168,8 @@ class DocumentClaims:
     ) -> Iterator[Row]:
         """The edges of the graph that follow from a finding.
 
-        What both sides have got is on no edge. A plan and the work of others have none between
+        What both sides have got is on no edge, and what several interventions did together is no
+        effect of one of them. A plan and the work of others have none between
         intervention and outcome, nor has a trend, a difference between effects, or a change from
         before of an outcome that is `compared` with something elsewhere. A finding that is refused
         has no edges.
@@ -184,7 +185,7 @@ class DocumentClaims:
             tails = _those(tuple(i for i in against if i not in given), here)
             for one, outcome in product(heads, outcomes):
                 fits = against or line.kind == "concluded" or outcome.id not in compared
-                if relation and fits and one.id != outcome.id:
+                if relation and fits and len(heads) == 1 and one.id != outcome.id:
                     yield from self._edge(line, one, relation, outcome, sure)
             if line.kind in ("found", "planned"):
                 for one, other in product(heads, tails):

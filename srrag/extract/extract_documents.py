@@ -99,7 +99,7 @@ class ExtractDocuments(LLMStep):
     max_tokens: int = 3072
     """An abstract takes 500 to 1,100; full lists of lines of the usual length some 3,000."""
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     reads: ClassVar[tuple[str, ...]] = ("doc_id", "title", "text", "grade", "reject")
     writes: ClassVar[pa.Schema] = EXTRACTS
     keeps_rows: ClassVar[bool] = False

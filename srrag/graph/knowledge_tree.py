@@ -61,7 +61,7 @@ class BuildKnowledgeTree(IncrementalBuild):
     with a hash of its facts.
     """
 
-    version = 7
+    version = 8
 
     entities: str = "entities"
     findings: str = ""
@@ -161,9 +161,10 @@ class BuildKnowledgeTree(IncrementalBuild):
 def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
     """What documents found, with sizes, by document and the names of intervention and outcome.
 
-    Of interventions together each has the result, which names the others.
+    Of interventions together each has the result, which names the others. A document that found
+    several directions has one result of each at least.
     """
-    found: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    found: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for path in paths:
         check_part(path)
         for row in pq.read_table(opened(path), columns=_RESULT).to_pylist():
@@ -177,8 +178,17 @@ def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
                     _after("in", row["people"]), *row["times"], *sizes,
                 ]  # fmt: skip
                 key = row["doc_id"], normalise(name), normalise(row["outcome"])
-                found[key][f"{row['direction']} {', '.join(filter(None, told))}".strip()] = None
-    return {key: " / ".join([*texts][:MAX_RESULTS]) for key, texts in found.items()}
+                text = f"{row['direction']} {', '.join(filter(None, told))}".strip()
+                found[key][text] = row["direction"]
+    return {key: " / ".join(_each_direction(texts)) for key, texts in found.items()}
+
+
+def _each_direction(results: Mapping[str, str]) -> list[str]:
+    """The first result of each direction, and others up to MAX_RESULTS."""
+    firsts = [*{way: text for text, way in reversed(results.items())}.values()]
+    others = [text for text in results if text not in firsts]
+    chosen = {*firsts, *others[: max(0, MAX_RESULTS - len(firsts))]}
+    return [text for text in results if text in chosen]
 
 
 def _after(word: str, names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ parent of every node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -123,8 +123,7 @@ class TreeGraph:
         """
         numbers: dict[str, int] = {}
         told = []
-        for fact, edges in self._telling(self._told_facts(community)):
-            head, tail = (normalise(self.names[int(side[edges[0]])].as_py()) for side in self._ends)
+        for fact, edges, (head, tail) in self._by_ends(self._telling(self._told_facts(community))):
             studies: dict[str, list[str]] = {}
             for edge in edges:
                 for doc in self.edge_documents[edge].as_py():
@@ -140,9 +139,20 @@ class TreeGraph:
             told.append(f"{fact} [{'; '.join(shown)}]" if shown else fact)
         return told
 
-    @property
-    def _ends(self) -> tuple[Ints, Ints]:
-        return self.heads, self.tails
+    def _by_ends(
+        self, facts: list[tuple[str, list[int]]]
+    ) -> Iterator[tuple[str, list[int], tuple[str, str]]]:
+        """Facts with the same two ends as one, and the names of these: "improves / worsens"."""
+        pairs: dict[tuple[str, str], list[tuple[str, list[int]]]] = {}
+        for fact, edges in facts:
+            ends = (self.names[int(side[edges[0]])].as_py() for side in (self.heads, self.tails))
+            head, tail = ends
+            pairs.setdefault((head, tail), []).append((fact, edges))
+        for (head, tail), told in pairs.items():
+            verbs = [fact.removeprefix(head).removesuffix(tail).strip() for fact, _ in told]
+            fact = told[0][0] if len(told) == 1 else f"{head} {' / '.join(verbs)} {tail}"
+            edges = [edge for _, some in told for edge in some]
+            yield fact, edges, (normalise(head), normalise(tail))
 
     def _telling(self, facts: list[tuple[str, list[int]]]) -> list[tuple[str, list[int]]]:
         """The facts that say more than that a document has something, if there are any."""

@@ -224,6 +224,8 @@ def test_treatments_are_compared_each_or_together_and_what_both_sides_get_has_no
     edges = said(triples(answer(ENTITIES, findings=["found 3+4 > 4 : 5 = better @8"])))
     assert {head for head, relation, _ in edges if relation == "improves"} == {name}
     assert not any(relation == "compares_to" and head == other for head, relation, _ in edges)
+    alone = said(triples(answer(ENTITIES, findings=["found 3+4 : 5 = better @8"])))
+    assert not any(relation == "improves" for _, relation, _ in alone), "of the two together"
 
 
 def test_a_difference_between_effects_compares_people_and_is_no_effect() -> None:

@@ -245,7 +245,8 @@ def test_a_model_reads_results_first_and_not_that_a_study_has_what_they_name(
     rows = pq.read_table(edges).to_pylist()
     said = next(row for row in rows if row["relation"] == "reports_outcome")
     (doc,) = {each["doc_id"] for each in said["mentions"]}
-    rows.append({**said, "edge_id": hashed("improves"), "head_id": TAPE, "relation": "improves"})
+    for name in ("improves", "makes_no_difference_in"):
+        rows.append({**said, "edge_id": hashed(name), "head_id": TAPE, "relation": name})
     pq.write_table(pa.Table.from_pylist(rows, schema=EDGES), edges)
     graph = TreeGraph.read(paths["entities"][0], paths["communities"][0], paths["units"][0])
     (at,) = [
@@ -261,15 +262,19 @@ def test_a_model_reads_results_first_and_not_that_a_study_has_what_they_name(
     found = (
         blank | result | {"doc_id": doc, "direction": "better", "effect": "2 vs. 4", "p": "0.01"}
     )
+    later, same = found | {"times": ["week 9"]}, found | {"direction": "no difference", "p": ""}
     refused = found | {"effect": "9", "reject": {"stage": "s", "reason": "r", "detail": ""}}
+    silent = found | {"direction": ""}
     pq.write_table(
-        pa.Table.from_pylist([found, refused, found | {"direction": ""}], schema=FINDINGS),
+        pa.Table.from_pylist([found, later, same, refused, silent], schema=FINDINGS),
         tmp_path / "part.parquet",
     )
     results = read_results([tmp_path / "part.parquet"])
     facts = graph.facts_by_study(at, results)
-    (told,) = [fact for fact in facts if "improves" in fact]
-    assert told.endswith(": better against rest, 2 vs. 4, p 0.01]")
+    (told,) = [fact for fact in facts if "improves" in fact or "difference" in fact]
+    assert told.startswith("taping improves / makes no difference in pain [study ")
+    results = ": better against rest, 2 vs. 4, p 0.01 / no difference against rest, 2 vs. 4]"
+    assert told.endswith(results), "one of each direction, though better was found twice"
     assert any("reports outcome pain" in fact for fact in graph.facts(at))
     assert not any("reports outcome pain" in fact for fact in facts)
 
