@@ -15,7 +15,9 @@ from srrag.core.standing import each_type
 from srrag.corpus.grade_rules import DECISIVE_RULES, first_hit
 
 _HEADING = re.compile(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
-_ABSTRACT_NAME = re.compile(r"(?:structured )?(?:abstract|summary)\b.{0,20}", re.IGNORECASE)
+_ABSTRACT_NAME = re.compile(  # with a word behind it, it names a part, as "Summary answer" does
+    r"(?:structured )?(?:abstract|summary)(?: ?[^\w ].{0,20})?", re.IGNORECASE
+)
 _METHODS_NAME = re.compile(
     r"\b(?:methods?|methodology|design|participants?|patients?|subjects?|setting|interventions?"
     r"|data sources?|study selection|materials?|procedures?|population|sample)\b",
@@ -27,7 +29,9 @@ _VIEWS_NAME = re.compile(  # the authors' interpretation
     re.IGNORECASE,
 )
 _RUN_IN_VIEWS = re.compile(r"(?<=[.!?)] )conclusions?[.:] .*", re.IGNORECASE | re.DOTALL)
-_PAST_NAME = re.compile(r"\b(?:background|introduction|context|rationale)\b", re.IGNORECASE)
+_PAST_NAME = re.compile(
+    r"\b(?:background|introduction|context|rationale|known already)\b", re.IGNORECASE
+)
 _OWN_WORK = re.compile(
     r"\b(?:(?:this|present|our|current) (?:[\w-]+ ){0,3}(?:study|trial|protocol|paper|article"
     r"|report"

@@ -84,7 +84,7 @@ class GradeDocuments(LLMStep):
     ungraded.
     """
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     reads: ClassVar[tuple[str, ...]] = ("title", "text", "metadata", "reject")
     writes: ClassVar[pa.Schema] = DOCUMENTS
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)

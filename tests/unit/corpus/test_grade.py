@@ -503,10 +503,14 @@ def test_a_plan_an_observation_or_a_pooled_analysis_is_no_trial(
     [
         ("Epoetin before knee revision", "## Abstract\n\nMethods. Eighty-one patients were compared in this retrospective review. Results. Transfusion was lower (1 : 2). Conclusions. It may help. A randomized study may be warranted.", "D"),
         ("Waiting for surgery: a nested, qualitative study", "## Methods\n\nA qualitative study nested within a pilot randomized controlled trial. Patients randomized to the intervention were interviewed.", "E"),
+        ("Fusion or rest", "## Study Design\n\nA prospective randomized controlled trial.\n\n## Summary Of Background Data\n\nFew cohort studies have followed patients.\n\n## Methods\n\nPatients were randomly assigned to two groups.", "C"),
+        ("Fusion in the old", "## Study Design\n\nRetrospective cohort study.\n\n## Summary Background Data\n\nA placebo-controlled trial was small.\n\n## Methods\n\nRecords were read.", "D"),
+        ("Letrozole", "## Study Question\n\nDoes it help?\n\n## Summary Answer\n\nIt does, as in a cohort study.\n\n## Study Design, Size, Duration\n\nA randomised trial.", "C"),
+        ("Embryos", "## Summary Answer\n\nThey grow.\n\n## What Is Known Already\n\nA randomised trial was small.\n\n## Study Design, Size, Duration\n\nA retrospective cohort study.", "D"),
         ("Injections in knee arthritis: a multicenter prospective study", "## Methods\n\nThis was an open study. All received three injections.\n\n## Conclusion\n\nThis should be confirmed in a randomized controlled study.", "D"),
     ],
 )  # fmt: skip
-def test_a_trial_that_is_named_is_not_the_study_itself(title: str, text: str, grade: str) -> None:
+def test_a_study_that_is_named_is_not_the_study_itself(title: str, text: str, grade: str) -> None:
     found = grade_by_rules(title, text)
     assert found is not None and found.grade == grade
 
