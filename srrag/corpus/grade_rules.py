@@ -13,15 +13,21 @@ _ANIMALS = (
     rf"{_BEASTS}|rat|mouse|murine|lamb|ovine|piglet|pig|porcine|dog|canine|rabbit|horse|equine"
     r"|monkey|broiler|calves|hamster"
 )
+_FROM_ANIMALS = (  # what people are given, or do with them
+    r"(?:porcine|ovine|equine|rabbit|horse|dog|canine)[ -]"
+    r"(?:surfactant|anti-?(?:thymocyte|lymphocyte)|heparin|valves?|walking|riding|ownership"
+    r"|assisted)\b"
+)
 _TOPIC = (  # papers about guidelines are not guidelines
     r"adheren\w+|complian\w+|implement\w+|impact|effect\w*|awareness|knowledge|barriers?|apprais\w+"
     r"|quality of|according to|based on|concordan\w+|(?<!the )use of|uptake|attitudes?|perce\w+"
     r"|(?:re|over)view of|compar\w+|evaluat(?:ed|ing)|(?<!the )evaluation of|validat\w+"
     r"|trial|survey|cohort|cost\w*|reporting"
 )
-_NOT_NON = (
-    r"(?<!non-)(?<!non )(?<!non)(?<!not )(?<!un)(?<!pseudo)(?<!pseudo-)(?<!mendelian )"
-    r"(?<!without )(?<!\bno )(?<!neither )(?<!\bnor )"
+_DENIALS = ("not", "no", "nor", "neither", "without", "never")
+_BEFORE = ("", "a ", "an ", "truly ", "true ", "a truly ", "a true ", "a prospective ")
+_NOT_NON = r"\b(?<!non-)(?<!non )(?<!pseudo-)(?<!mendelian )" + "".join(
+    rf"(?<!\b{denial} {words})" for denial in _DENIALS for words in (*_BEFORE, "a prospective, ")
 )
 _NOT_DONE = (
     r"(?! (?:was|were) (?:(?:impossible|infeasible|unfeasible)\b|not (?:possible|feasible"
@@ -67,8 +73,8 @@ RULES: tuple[Rule, ...] = (
         "animal_title",
         "E",
         "title",
-        rf"\b(?:in|of|on|using|for) (?:[\w-]+ ){{0,3}}(?:{_ANIMALS})\b(?! (?:bites?|owners?"
-        rf"|allerg))"
+        rf"\b(?:in|of|on|using|for) (?:[\w-]+ ){{0,3}}(?!{_FROM_ANIMALS})(?:{_ANIMALS})\b"
+        r"(?! (?:bites?|owners?|allerg))"
         r"|\b(?:animal|rat|mouse|porcine|murine|canine) (?:model|study)\b"
         r"|\bin vitro\b(?! (?:fertili|matur))",
     ),
@@ -80,17 +86,6 @@ RULES: tuple[Rule, ...] = (
         r"|\banimal study\b",
     ),
     _rule(
-        "guideline_title",
-        "A",
-        "title",
-        rf"\A(?!.*\b(?:{_TOPIC})\b|.*\?|(?:[\w-]+ )?guidelines:)"
-        r".*?\b(?:(?:clinical|practice|treatment|management|evidence-based) guidelines?"
-        r"|guidelines? (?:for|on|of|from)|(?:consensus|position|scientific|recommendation)"
-        r" (?:statement|report|paper|stand|guidelines?|recommendations?|document)s?"
-        r"|expert consensus|delphi consensus|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b"
-        r"|(?-i:[A-Z][A-Z/-]+[A-Z]) (?:recommendations|guidelines?|guidance)\b)",
-    ),
-    _rule(
         "protocol_title",
         "E",
         "title",
@@ -98,6 +93,26 @@ RULES: tuple[Rule, ...] = (
         r"|[:.–-] (?:an? )?protocol\b|^protocol\s?:"
         r"|\bprotocols? (?:for|of) (?:an? |the )?(?:[\w()-]+ ){0,10}(?:trial|study|review)\b"
         r"|\bdesign and rationale\b|\brationale and (?:study )?design\b",
+    ),
+    _rule(
+        "design_subtitle",
+        "E",
+        "title",
+        r"[:.?-] (?:an? )?(?:(?!random)[\w-]+,? ){0,2}"
+        r"(?:cross-sectional|case-control|qualitative) (?:study|analysis|survey)\b(?! and\b)",
+    ),
+    _rule(
+        "guideline_title",
+        "A",
+        "title",
+        rf"\A(?!.*\b(?:{_TOPIC})\b|.*\?|(?:[\w-]+ )?guidelines:"
+        r"|.*[:.-] (?:an? )?(?:[\w-]+ ){0,3}reviews?\b(?! and (?:[\w-]+ ){0,4}(?:guidelines?"
+        r"|guidance|recommendations?|consensus|statement)\b))"
+        r".*?\b(?:(?:clinical|practice|treatment|management|evidence-based) guidelines?"
+        r"|guidelines? (?:for|on|of|from)|(?:consensus|position|scientific|recommendation)"
+        r" (?:statement|report|paper|stand|guidelines?|recommendations?|document)s?"
+        r"|expert consensus|delphi consensus|(?:recommendations|guidance) (?:of|from) (?:the|an?)\b"
+        r"|(?-i:[A-Z][A-Z/-]+[A-Z]) (?:recommendations|guidelines?|guidance)\b)",
     ),
     _rule(
         "protocol_methods",
@@ -127,13 +142,6 @@ RULES: tuple[Rule, ...] = (
         r"|trial emulation|emulat\w+ (?:[\w-]+ ){0,4}trial)\b",
     ),
     _rule(
-        "design_subtitle",
-        "E",
-        "title",
-        r"[:.?-] (?:an? )?(?:(?!random)[\w-]+,? ){0,2}"
-        r"(?:cross-sectional|case-control|qualitative) (?:study|analysis|survey)\b(?! and\b)",
-    ),
-    _rule(
         "cross_section_methods",
         "E",
         "methods",
@@ -143,7 +151,7 @@ RULES: tuple[Rule, ...] = (
         "trial_title",
         "C",
         "title",
-        _NOT_NON + rf"\b(?:randomi[sz]ed|randomi[sz]ation{_NOT_DONE}|rct)\b"
+        _NOT_NON + rf"(?:randomi[sz]ed|randomi[sz]ation{_NOT_DONE}|rct)\b"
         r"(?! (?:controlled |clinical )?trials\b)"
         r"|\b(?:double|single|triple)-?(?: )?(?:blind|masked)|\bplacebo-? ?controlled\b"
         r"|\bcross-? ?over (?:trial|study|design)\b",
@@ -201,7 +209,7 @@ RULES: tuple[Rule, ...] = (
         "randomised_methods",
         "C",
         "methods",
-        _NOT_NON + r"\b(?:randomi[sz]ed(?!,? (?:survey|sampl\w+|selection|stimul\w+|block design)\b"
+        _NOT_NON + r"(?:randomi[sz]ed(?!,? (?:survey|sampl\w+|selection|stimul\w+|block design)\b"
         r"|(?: |-)?(?:controlled|clinical)? ?(?:controlled )?trials\b|controlled-trials)"
         r"|randomly (?:[\w-]+ ){0,2}?(?:assign\w*|allocat\w*|divid\w*|distribut\w*|receiv\w*"
         r"|randomi\w*"

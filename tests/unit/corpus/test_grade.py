@@ -157,6 +157,11 @@ def test_a_title_that_begins_as_a_letters_is_one_only_with_its_words(
         "Allocation was not at random: the ward decided.",
         "The study was neither randomised nor blinded.",
         "The study was neither masked nor randomised.",
+        "This was not a randomised study; patients chose their group.",
+        "The groups were not truly randomised.",
+        "This was not a truly randomized trial.",
+        "This was not a prospective, randomised trial.",
+        "No true randomisation was done.",
     ],
 )
 def test_a_denial_of_randomisation_is_no_trial(said: str) -> None:
@@ -168,6 +173,7 @@ def test_a_denial_of_randomisation_is_no_trial(said: str) -> None:
     [
         "Patients were randomised, without blinding.",
         "Randomisation was not stratified by site.",
+        "Randomisation was not a problem; a true randomised design was kept.",
         "Of 40 randomised patients ten were later treated without randomisation.",
         "No patient was lost; patients were allocated at random to pads or none.",
     ],
@@ -196,12 +202,26 @@ def test_a_trial_indexed_with_follow_up_stays_a_trial() -> None:
         ("Guidelines for the management of ankle sprain", "A"),
         ("Adherence to clinical practice guidelines among therapists", ""),
         ("Effect of a guideline on referrals", ""),
+        ("Clinical practice guidelines for knee pain: a systematic review", "B"),
+        ("Clinical practice guidelines for knee pain: a scoping review", "E"),
+        ("Therapists and clinical guidelines for back pain: a qualitative study", "E"),
+        ("Consensus statement on gout: study protocol for a Delphi study", "E"),
+        ("Development of treatment guidelines for gout: protocol", "E"),
+        ("Exercise in gout: a systematic review and clinical practice guideline", "A"),
+        ("Gout: a narrative review and expert consensus", "A"),
         ("Exercise for tendons: systematic review and meta-analysis", "B"),
         ("Exercise for tendons: a randomised controlled trial", "C"),
         ("A non-randomized trial of bracing", "D"),
+        ("Why this is not an RCT", ""),
         ("Bracing: a prospective cohort study", "D"),
         ("Bracing after sprain: case report", "E"),
         ("A randomized trial of loading in rats", "E"),
+        ("A randomized trial of gait in dogs walking uphill", "E"),
+        ("Use of porcine surfactant in preterm infants: a randomised trial", "C"),
+        ("Use of porcine surfactant in preterm lambs: a randomised trial", "E"),
+        ("Efficacy of rabbit antithymocyte globulin: a randomised trial", "C"),
+        ("Effect of dog walking on health: a randomised trial", "C"),
+        ("Effect of dog-assisted therapy on health: a randomised trial", "C"),
         ("Loading of tendons", ""),
     ],
 )
@@ -430,7 +450,7 @@ def real_grades(file: str) -> list[tuple[str, str]]:
 def test_most_evidence_inference_articles_are_found_to_be_trials() -> None:
     pairs = real_grades("evidence_inference/articles.jsonl")
     counts = Counter(ours for _, ours in pairs)
-    assert len(pairs) == 1723 - 292 - 33, "the others are protocols, or of animals"
+    assert len(pairs) == 1723 - 292 - 32, "the others are protocols, or of animals"
     assert counts["C"] / len(pairs) >= 0.81
 
 
