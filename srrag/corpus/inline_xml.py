@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from lxml import etree
 
 from srrag.corpus.clean import is_raised_number
-from srrag.corpus.parsed import entity_text, local_name
+from srrag.corpus.parsed import entity_text, local_name, no_heading
 
 MAX_ROWS, MAX_COLUMNS = 5_000, 100
 
@@ -138,7 +138,7 @@ def inline_text(node: etree._Element, skip: frozenset[str] = frozenset()) -> str
     _collect(node, skip, parts)
     text = _BLANKS.sub(" ", "".join(parts))
     text = _EMPTY_BRACKETS.sub("", text)
-    return _MARKS.sub(lambda found: found[1] if found[2] else "", text).strip()
+    return no_heading(_MARKS.sub(lambda found: found[1] if found[2] else "", text).strip())
 
 
 def _collect(node: etree._Element, skip: frozenset[str], parts: list[str]) -> None:

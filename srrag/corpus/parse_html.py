@@ -24,6 +24,7 @@ from srrag.corpus.parsed import (
     count_words,
     doi_of,
     local_name,
+    no_heading,
     xml_root,
     year_of,
 )
@@ -106,6 +107,10 @@ _BLANKS = re.compile(r"\s+")
 _MARKS = re.compile(r"[\d\s,;\[\]\u2013-]+")
 
 
+_HEADING = "\0"
+"""Stands before a heading until the page is whole; no page holds such a character."""
+
+
 _TOUCHING = re.compile(r"\w")
 
 
@@ -128,11 +133,16 @@ class _Converter(MarkdownConverter):
         apart = " " if "_inline" in parent_tags else "\n\n"
         return f"{apart}{text.strip()}{apart}"
 
+    def convert_hN(self, n: int, node: Any, text: str, parent_tags: set[str]) -> str:
+        """Mark a heading, so that it is told from a note that begins with "#"."""
+        if "_inline" in parent_tags:
+            return text
+        return f"\n\n{_HEADING}{'#' * max(1, min(n, 6))} {' '.join(text.split())}\n\n"
+
     convert_address = convert_center = convert_fieldset = convert_legend = convert_summary
 
 
 _TO_MARKDOWN = _Converter(
-    heading_style="ATX",
     bullets="-",
     escape_asterisks=False,
     escape_underscores=False,
@@ -167,7 +177,7 @@ def parse_html(body: bytes) -> Parsed:
         raise Unparsable("no_text", "the page has no body")
     try:
         page = with_formulas(BeautifulSoup(content.html, "html.parser"))
-        markdown = _TO_MARKDOWN.convert_soup(repeat_cells(page))
+        markdown = no_heading(_TO_MARKDOWN.convert_soup(repeat_cells(page))).replace(_HEADING, "")
     except RecursionError as error:
         raise Unparsable("too_deep", "the elements are nested too deeply") from error
     parsed = markdown_parts(markdown, metadata)

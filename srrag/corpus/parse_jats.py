@@ -221,6 +221,15 @@ def _figure(node: etree._Element, level: int, dropped: list[str]) -> Iterator[st
     yield from _blocks(holder, level, dropped)
 
 
+def _note(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
+    """A footnote behind its mark, in brackets so that a number is no count."""
+    first, *others = [*_blocks(node, level, dropped)] or [""]
+    label = node.find("./{*}label")
+    mark = "" if label is None else inline_text(label).strip("()[].: ")
+    yield f"[{mark}] {first}" if mark and first else first
+    yield from others
+
+
 def _table(node: etree._Element, level: int, dropped: list[str]) -> Iterator[str]:
     yield "\n".join(markdown(_rows(node)))
 
@@ -233,6 +242,7 @@ _READERS = {
     "array": _table,
     "table-wrap": _figure,
     "fig": _figure,
+    "fn": _note,
     "media": _figure,
     "supplementary-material": _figure,
 }

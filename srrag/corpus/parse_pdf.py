@@ -14,7 +14,7 @@ from typing import Any
 
 from srrag.corpus.clean import page_furniture
 from srrag.corpus.parse_text import markdown_parts
-from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, doi_of
+from srrag.corpus.parsed import Metadata, Parsed, Unparsable, count_words, doi_of, no_heading
 from srrag.corpus.pdf_lines import SCAN, UNKNOWN, PdfLine, properties, read_pages, side_by_side
 
 _LARGER = 1.15
@@ -225,7 +225,7 @@ def _blocks(lines: Sequence[PdfLine], body: float, width: float) -> Iterator[_Bl
 
 def _block(lines: Sequence[PdfLine], level: int) -> str:
     text = join_lines([line.text for line in lines])
-    return f"{'#' * level} {text.strip('# ')}" if level else text
+    return f"{'#' * level} {text.strip('# ')}" if level else no_heading(text)
 
 
 def _mended(blocks: Iterable[_Block], body: float, width: float) -> list[_Block]:

@@ -81,6 +81,14 @@ def plain_metadata(record: Mapping[object, object]) -> Metadata:
     return plain
 
 
+_HASHES = re.compile(r"^(\s*#{1,6})[ \t]+", re.MULTILINE)
+
+
+def no_heading(text: str) -> str:
+    """Text in which no line begins as a heading: "# P < 0.05", a note, becomes "#P < 0.05"."""
+    return _HASHES.sub(r"\1", text)
+
+
 def count_words(text: str) -> int:
     """The number of words and numbers in a text; marks of tables and headings are none."""
     return sum(1 for _ in _WORD.finditer(text))

@@ -267,6 +267,15 @@ def test_a_power_or_fraction_of_html_is_no_other_number(html: str, said: str) ->
     assert row["text"] == f"We gave {said}."
 
 
+@pytest.mark.parametrize("tag", ["p", "div"])
+def test_a_note_that_begins_with_a_hash_is_no_heading(tag: str) -> None:
+    note = f"<h2>Results</h2><{tag}><sup>#</sup> P &lt; 0.05.</{tag}><{tag}>It fell.</{tag}>"
+    row = one("html", f"<html><body>{note}</body></html>")
+    assert row["text"] == "## Results\n\n#P < 0.05.\n\nIt fell."
+    _, text = to_markdown([lines_of(("# P < 0.05.", 10), ("It fell in those who walked.", 10))])
+    assert text.startswith("#P < 0.05.")
+
+
 def test_html_tells_its_doi_and_year_by_the_names_of_scholar_or_of_dublin_core() -> None:
     other = (
         "<meta name='DC.Identifier' content='pii-7'><meta name=prism.doi content='doi:10.9999/p'>"

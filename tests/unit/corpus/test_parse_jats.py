@@ -34,6 +34,11 @@ def text_of(body: str, after: str = "") -> str:
          "- SAE: hospital"),
         ("<table-wrap><table><tr><td>Q*</td></tr></table><table-wrap-foot><fn><p>*rash</p></fn>"
          "</table-wrap-foot></table-wrap>", "*rash"),
+        ("<table-wrap-foot><fn><label>**</label><p>P &lt; 0.01.</p></fn><fn><label>(2)</label><p>"
+         "patients fell.</p><p>Late.</p></fn></table-wrap-foot>", "[**] P < 0.01.\n\n[2] patients "
+         "fell.\n\nLate."),
+        ("<table-wrap-foot><fn><p><sup>#</sup> P &lt; 0.05.</p></fn></table-wrap-foot>",
+         "\n\n#P < 0.05."),
         ("<boxed-text><caption><title>Box</title><p>Check the liver.</p></caption></boxed-text>",
          "Check the liver."),
         ("<p>As <xref ref-type='bibr'>Cole et al. (2014)</xref> showed.</p>",
