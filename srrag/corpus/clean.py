@@ -20,6 +20,8 @@ _LAID_OUT_PAGES, _LAID_OUT_SHARE = 2, 0.3
 _MIN_REPEATS = 3
 _TAIL_CHARS = 300
 _LOOK_AHEAD = 5
+_BARE = 6
+"""Level of a list of references whose name bears no mark of a heading."""
 
 _DIGITS = re.compile(r"\d+")
 _EDGE_NUMBERS, _MOST_DIGITS = 2, 6
@@ -181,19 +183,26 @@ def drop_references(lines: Sequence[str]) -> list[str]:
     """Drop reference lists: from a heading of that name to the next heading of its level.
 
     It opens a list only if the following lines look like one, since a column of a table may have
-    that name. The list ends at an appendix too, whatever its level.
+    that name. The list ends at an appendix too, whatever its level, and without marks of headings
+    where the lines look like items no more.
     """
     kept: list[str] = []
     level = 0  # heading level of the list being dropped, 0 for none
+    apart = False  # whether a blank line stands above
     for index, line in enumerate(lines):
         bare = line.strip()
         if not bare:
             if not level:
                 kept.append(line)
+            apart = True
             continue
         heading = _HEADING.fullmatch(bare)
         if level and _closes(bare, heading, level):
             level = 0
+        elif level == _BARE and not heading and _is_over(lines, index, apart):
+            level = 0
+            kept += [""] * apart
+        apart = False
         if not level:
             level = _opens(lines, index, heading)
         if not level:
@@ -205,17 +214,34 @@ def _opens(lines: Sequence[str], index: int, heading: re.Match[str] | None) -> i
     said = heading[2].strip("*_ #") if heading else lines[index].strip().strip("*_ ")
     if not _REFERENCES.fullmatch(said):
         return 0
-    ahead: list[str] = []
-    for line in lines[index + 1 : index + 1 + 4 * _LOOK_AHEAD]:
+    ahead = _items_ahead(lines, index + 1)
+    if heading:
+        return len(heading[1]) if 2 * sum(ahead) >= len(ahead) else 0
+    return _BARE if 2 * sum(ahead) > len(ahead) else 0
+
+
+def _is_over(lines: Sequence[str], index: int, apart: bool) -> bool:
+    """Whether a line and most of the next ones look like no items of a list.
+
+    An item may go on over lines that look like none, so without a blank line above none of the next
+    five may.
+    """
+    own, *after = _items_ahead(lines, index) or [True]
+    if apart:
+        return not own and 2 * sum(after) <= len(after)
+    return not (own or any(after)) and len(after) == _LOOK_AHEAD - 1
+
+
+def _items_ahead(lines: Sequence[str], start: int) -> list[bool]:
+    """Whether each of the next lines looks like an item, up to an edge of a list."""
+    ahead: list[bool] = []
+    for line in lines[start : start + 4 * _LOOK_AHEAD]:
         bare = line.strip()
         if len(ahead) == _LOOK_AHEAD or any(edge.fullmatch(bare) for edge in _LIST_EDGES):
             break
         if bare:
-            ahead.append(bare)
-    hits = sum(1 for line in ahead if _REFERENCE_ITEM.match(line))
-    if heading:
-        return len(heading[1]) if 2 * hits >= len(ahead) else 0
-    return 6 if 2 * hits > len(ahead) else 0
+            ahead.append(bool(_REFERENCE_ITEM.match(bare)))
+    return ahead
 
 
 def _closes(bare: str, heading: re.Match[str] | None, level: int) -> bool:

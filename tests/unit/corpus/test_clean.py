@@ -183,6 +183,34 @@ def test_reference_lists_go_and_what_follows_stays() -> None:
     assert tidy_document(bare) == "Good.\nAppendix\nTable."
 
 
+ITEMS = "\n".join(f"{n}. Adams B, Cole D. Walking. J Knee. 2019;{n}:2." for n in range(1, 7))
+WRAPPED = "\n\n".join(
+    f"{n}. Adams B, Cole D. Walking uphill\nand downhill and on the level in those\nwho have pain of"
+    f" the knee or hip\nor back. J Knee. 2019;{n}:2." for n in range(1, 7)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"Q is good.\n\nReferences\n\n{ITEMS}\n\nChapter 2\n\nNever give Q to children.\n\nReferences"
+         f"\n\n{ITEMS}\n", "Q is good.\n\nChapter 2\n\nNever give Q to children."),
+        (f"Q is good.\n\n**References**\n{ITEMS}\n\n**Chapter 2**\n\nNever give Q.", "Q is good.\n\n"
+         "**Chapter 2**\n\nNever give Q."),
+        (f"Q is good.\nReferences\n{ITEMS}\nChapter 2\nNot\nfor\nchildren\nor infants.", "Q is good.\n"
+         "Chapter 2\nNot\nfor\nchildren\nor infants."),
+        (f"Q is good.\n\nReferences\n\n{WRAPPED}\n\nChapter 2\n\nNever give Q.", "Q is good.\n\nChapter 2"
+         "\n\nNever give Q."),
+        (f"Q is good.\n\nReferences\n\n{ITEMS}\n\nFurther reading\n\n{ITEMS}", "Q is good."),
+    ],
+)  # fmt: skip
+def test_a_list_of_references_without_headings_ends_where_its_items_end(
+    text: str, kept: str
+) -> None:
+    assert tidy_document(text) == kept
+    assert tidy_document(kept) == kept
+
+
 def test_the_bare_word_references_before_prose_stays() -> None:
     text = "References\nwere checked by two readers\nfor further trials"
     assert tidy_document(text) == text
