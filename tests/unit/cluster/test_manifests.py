@@ -60,6 +60,8 @@ def test_every_cluster_asks_for_a_token_and_runs_as_nobody_special(path: Path) -
     pods += [group["template"]["spec"] for group in cluster["workerGroupSpecs"]]
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"]
+        # Else each mount walks the whole volume, and opens what is private to the group.
+        assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
         claims = [item["persistentVolumeClaim"]["claimName"] for item in pod["volumes"]
                   if "persistentVolumeClaim" in item]  # fmt: skip
         assert claims == [read(CLUSTER / "kuberay" / "storage.yaml")["metadata"]["name"]]
