@@ -16,15 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from srrag.extract.extract_documents import ExtractDocuments
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 
 PAGE = Path("docs/scale.md")
 # Measured: tokens as `engine.tokenizer=utf8` counts them, a token every four bytes.
-PROMPT_FIXED = 1187
-"""Tokens of an extraction prompt that are the same in each: instructions and schema."""
-OUT_PER_IN = 3.5
-"""Tokens of the answer a token of the passage; 2.9 on bioasq, 4.2 on rehab (rules' answers)."""
+PROMPT_FIXED = 1220
+"""Tokens of an extraction prompt beside the text: instructions, schema, title and numbers."""
+BLOCK_TOKENS = ExtractDocuments.block_tokens
+"""The most tokens of text in a call."""
 PART_DOCUMENTS, STEP_STAGES = 500, 8
 LISTED_PER_S = 400_000
 """Files of a folder listed a CPU second."""
@@ -39,7 +40,7 @@ WINDOWS_PER_GPU_S = 5_000
 USD_PER_GPU_HOUR = 2.0
 
 
-ABSTRACT_TOKENS = 375
+ABSTRACT_TOKENS = 470
 """Tokens of the text of one of the abstracts that the stages were measured on."""
 CORPORA = "<!-- corpora -->", "<!-- end of corpora -->"
 NODES = "<!-- nodes -->", "<!-- end of nodes -->"
@@ -119,18 +120,18 @@ def replaced(text: str, marks: tuple[str, str], told: str) -> str:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus: the number of documents, their tokens, and the most tokens of a chunk."""
+    """A corpus: the number of documents, their tokens, and those a model writes a token of text."""
 
     name: str
     documents: float
     tokens: float
-    chunk_tokens: float
+    out_per_in: float
 
     def rows(self, stages: Mapping[str, StageCost]) -> dict[str, str]:
         """What each stage makes and takes, if a thousand abstracts make and take `stages`."""
         text = self.documents * self.tokens
-        calls = self.documents * max(1.0, self.tokens / self.chunk_tokens)
-        out = text * OUT_PER_IN
+        calls = self.documents * max(1.0, self.tokens / BLOCK_TOKENS)
+        out = text * self.out_per_in
         prefill = (text + PROMPT_FIXED) / PREFILL_PER_S / 3600
         uncached = (text + calls * PROMPT_FIXED) / PREFILL_PER_S / 3600
         decode = out / DECODE_PER_S / 3600
@@ -173,12 +174,12 @@ def big(number: float) -> str:
 
 def nodes(corpus: Corpus, count: int, gpus: int = 8) -> dict[str, str]:
     """Describe how `count` nodes share the extraction, and the load on a single process."""
-    calls_tokens = corpus.tokens if corpus.tokens < corpus.chunk_tokens else corpus.chunk_tokens
-    per_gpu = 1 / (calls_tokens * OUT_PER_IN / DECODE_PER_S + calls_tokens / PREFILL_PER_S)
+    calls_tokens = min(corpus.tokens, BLOCK_TOKENS)
+    per_gpu = 1 / (calls_tokens * corpus.out_per_in / DECODE_PER_S + calls_tokens / PREFILL_PER_S)
     wanted = per_gpu * gpus * count
     host = 1 / HOST_S_PER_CALL
     parts_per_s = wanted / PART_DOCUMENTS
-    hours = corpus.documents * max(1.0, corpus.tokens / corpus.chunk_tokens) / wanted / 3600
+    hours = corpus.documents * max(1.0, corpus.tokens / BLOCK_TOKENS) / wanted / 3600
     return {
         "GPUs": f"{gpus * count:,}",
         "calls a second": f"{wanted:,.0f}",
@@ -200,8 +201,9 @@ def table(columns: dict[str, dict[str, str]]) -> str:
     return "\n".join(lines)
 
 
-PUBMED = Corpus("PubMed, 38 million abstracts", 38e6, ABSTRACT_TOKENS, 1000)
-FULL_TEXTS = Corpus("10 million full texts", 10e6, 7500, 1000)
+# A model wrote so much of abstracts and of full texts: results/extraction-model.json.
+PUBMED = Corpus("PubMed, 38 million abstracts", 38e6, ABSTRACT_TOKENS, 1.03)
+FULL_TEXTS = Corpus("10 million full texts", 10e6, 20 * ABSTRACT_TOKENS, 0.32)
 
 
 def page_of(text: str) -> str:
