@@ -24,6 +24,24 @@ def test_a_failed_commit_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: flushed.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+    )
+    replace = Path.replace
+
+    def named(temporary: Path, to: Path) -> Path:
+        assert flushed == [str(temporary)]
+        return replace(temporary, to)
+
+    monkeypatch.setattr(Path, "replace", named)
+    commit(tmp_path / "x", lambda path: print(path.write_text("x")))
+    assert (tmp_path / "x").read_text() == "x"
+
+
 def test_broken_json_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(ValueError, match=r"x\.json"):

@@ -318,7 +318,12 @@ def test_the_part_is_the_last_to_be_written_and_the_first_to_go(
         monkeypatch.setattr(
             module, name, lambda path, *rest, real=real: (real(path, *rest), done.append(path.name))
         )
-    monkeypatch.setattr(module, "_sync", lambda folder: done.append("flushed"))
+
+    def flush(descriptor: int) -> None:
+        if str(Path(f"/proc/self/fd/{descriptor}").readlink()) == str(tmp_path):
+            done.append("flushed")
+
+    monkeypatch.setattr(os, "fsync", flush)
     seal(tmp_path, ONE, [entry(1), entry(2, fault="x")])
     assert done == [faults_file(ONE), receipt_file(ONE), part_file(ONE), "flushed"]
     gone: list[str] = []

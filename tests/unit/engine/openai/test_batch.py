@@ -279,6 +279,26 @@ def test_files_stay_within_the_bounds_of_a_batch(
     assert set(asked(tmp_path).values()) == {1}
 
 
+def test_prompts_are_on_disk_before_they_have_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bytes] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: flushed.append(Path(f"/proc/self/fd/{file}").read_bytes())
+    )
+    writer = batch_session.PromptWriter(tmp_path)
+    writer.append("a", b"{}")
+    link = os.link
+
+    def named(temporary: Path, path: Path) -> None:
+        assert flushed == [temporary.read_bytes()] != [b""]
+        link(temporary, path)
+
+    monkeypatch.setattr(os, "link", named)
+    writer.finish()
+    assert len(writer.written) == 1
+
+
 def test_a_prompt_that_is_asked_again_in_a_run_stands_in_its_file_once(tmp_path: Path) -> None:
     only = engine(tmp_path)
     with (
