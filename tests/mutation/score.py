@@ -144,6 +144,7 @@ def _tried(module: Any, mutant: Mutant | None, limits: dict[pytest.Item, float])
             os.dup2(out, 2)
             if mutant is not None:
                 _function(module, mutant.function).__code__ = mutant.code
+                _forget(module)
             for item in limits:
                 os.write(begins, b".")
                 item._initrequest()  # else the folders of the first run would be used again
@@ -177,6 +178,15 @@ def _awaited(child: int, begun: int, limits: list[float]) -> int:
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return _STUCK
+
+
+def _forget(module: Any) -> None:
+    """Empty the caches of a module's functions and methods: they hold what was true before."""
+    classes = [each for each in vars(module).values() if isinstance(each, type)]
+    for holder in (module, *classes):
+        for name in vars(holder):
+            if callable(clear := getattr(getattr(holder, name, None), "cache_clear", None)):
+                clear()
 
 
 def _function(module: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutation.__main__ import REPOSITORY, modules, reasons
 from tests.mutation.mutate import mutants
-from tests.mutation.score import _function
+from tests.mutation.score import _forget, _function
 
 SOURCE = '''
 class Range:
@@ -47,6 +47,29 @@ def test_a_mutant_takes_the_place_of_its_function() -> None:
     assert module.last([2, 5]) == 1
     with pytest.raises(ValueError, match="2 rows"):
         module.last([])
+
+
+def test_a_mutant_below_warm_caches_is_called() -> None:
+    module = types.ModuleType("toy")
+    source = """
+from functools import cache
+
+@cache
+def two():
+    return 2
+
+class Range:
+    @staticmethod
+    @cache
+    def low():
+        return two()
+"""
+    exec(source, module.__dict__)
+    assert module.Range.low() == 2
+    (found,) = [each for each in mutants(source, "toy.py", 99) if "2 -> 3" in each.name]
+    _function(module, found.function).__code__ = found.code
+    _forget(module)
+    assert module.Range.low() == 3
 
 
 def test_each_module_of_the_table_stands() -> None:
