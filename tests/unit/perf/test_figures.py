@@ -27,6 +27,19 @@ def test_the_page_is_what_the_results_say() -> None:
     )
 
 
+def test_the_docs_say_how_many_answers_of_later_rounds_misled() -> None:
+    """116 questions beside peers (E in two forms), and 15."""
+    misled = {
+        row["name"]: row["value"]
+        for name in ("systems-peers", "systems-played")
+        for row in json.loads((REPOSITORY / f"results/{name}.json").read_text("utf-8"))["rows"]
+        if row["unit"] == "misleading" and "hybrid_maxsim" in row["name"]
+    }
+    for page in ("clinicians.md", "model.md"):
+        told = (REPOSITORY / "docs" / page).read_text("utf-8")
+        assert f"{sum(misled.values())} of 131" in told, page
+
+
 @pytest.mark.parametrize("fault", [{"command": ""}, {"kind": "sure"}, {"more": 1}])
 def test_a_figure_without_its_origin_is_refused(tmp_path: Path, fault: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"^a\.json, row 2: "):
