@@ -45,6 +45,7 @@ TESTS: dict[str, list[str]] = {
     "answer/write/cited": ["answer/write/test_compose.py"],
     "answer/write/compose": ["answer/write/test_compose.py"],
     "answer/select/evidence": ["answer/select/test_evidence.py"],
+    "reading/numbers": ["reading/test_numbers.py"],
     "reading/concepts": ["algo/test_abbreviations.py", "reading/test_concepts.py"],
     "algo/betr": ["algo/test_betr.py"],
     "lab/train/betr/features": ["lab/train/betr/test_features.py"],
