@@ -35,9 +35,9 @@ def test_the_docs_say_how_many_answers_of_later_rounds_misled() -> None:
         for row in json.loads((REPOSITORY / f"results/{name}.json").read_text("utf-8"))["rows"]
         if row["unit"] == "misleading" and "hybrid_maxsim" in row["name"]
     }
-    for page in ("clinicians.md", "model.md"):
-        told = (REPOSITORY / "docs" / page).read_text("utf-8")
-        assert f"{sum(misled.values())} of 131" in told, page
+    for name in ("clinicians.md", "model.md"):
+        told = (REPOSITORY / "docs" / name).read_text("utf-8")
+        assert f"{sum(misled.values())} of 131" in told, name
 
 
 @pytest.mark.parametrize("fault", [{"command": ""}, {"kind": "sure"}, {"more": 1}])
