@@ -7,8 +7,8 @@ import gc
 import os
 import shutil
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,7 @@ os.environ.setdefault("RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING", "0")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED = REPOSITORY.parent / "shared" / "data"
+NO_SHARED = "the shared data is not here"
 SEED = 1
 """Of the order and of what tests draw, unless --randomly-seed says another."""
 
@@ -157,7 +158,7 @@ def _set_ceiling(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which folders, modules and workers took how many seconds."""
+    """Say which folders, modules and workers took how many seconds, and what went untested."""
     folders, modules, workers = (defaultdict[str, float](float) for _ in range(3))
     for report in (each for stat in terminalreporter.stats.values() for each in stat):
         if not isinstance(report, pytest.TestReport):
@@ -171,6 +172,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         longest = sorted(told.items(), key=lambda item: -item[1])[:most]
         said = ", ".join(f"{name} {seconds:.0f}" for name, seconds in longest if seconds >= 1)
         terminalreporter.write_line(f"seconds: {said}")
+    if told := untested(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(told)
+
+
+def untested(skipped: Iterable[pytest.TestReport]) -> str:
+    """Name the modules whose tests had no shared data, with how many; empty if all had it."""
+    missed = Counter(
+        report.nodeid.partition("::")[0].removeprefix("tests/")
+        for report in skipped
+        if NO_SHARED in str(report.longrepr)
+    )
+    modules = ", ".join(f"{name} {count}" for name, count in sorted(missed.items()))
+    return f"UNTESTED, as {NO_SHARED}: {missed.total()} tests of {modules}" if missed else ""
 
 
 # ---- what tests share ----
@@ -202,7 +216,7 @@ def no_power_cuts() -> Iterator[None]:
 def shared_data() -> Path:
     """The folder of real test data; skips where it is absent."""
     if not SHARED.is_dir():
-        pytest.skip(f"the real test data is not at {SHARED}")
+        pytest.skip(f"{NO_SHARED} ({SHARED})")
     return SHARED
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
+from srrag.lab.measure.references import resource_path
 from tests.e2e.answered import (
     GRAPH,
     again,
@@ -160,6 +161,21 @@ def test_a_run_killed_twice_equals_an_undisturbed_one(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     killed_and_resumed(undisturbed, tmp_path, 2, seed=1)
+
+
+def test_a_build_of_the_packaged_abstracts_is_killed_and_pays_once(tmp_path: Path) -> None:
+    """It runs wherever the program does: the others want the shared data."""
+    rows = resource_path("pkg://srrag/sample/open_access.jsonl").read_text("utf-8").splitlines()
+    documents = [
+        {"id": row["pmid"], "text": "\n\n".join(each["text"] for each in row["sections"])}
+        for row in map(json.loads, rows[:90])
+    ]
+    (corpus := tmp_path / "some.jsonl").write_text("\n".join(map(json.dumps, documents)), "utf-8")
+    (folder := tmp_path / "undisturbed").mkdir()
+    with started(folder, *SLIPS) as (_, url):
+        finish(build(folder / "root", corpus, url, *OPTIONS))
+    calls = summary_of(folder / "root")["calls"]
+    killed_and_resumed(Undisturbed(corpus, folder / "root", calls), tmp_path, 1, seed=1)
 
 
 @pytest.mark.rounds

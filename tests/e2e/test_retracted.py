@@ -16,18 +16,19 @@ from srrag.library.retrievers import langchain_retriever, llama_index_retriever
 from srrag.runner.summary import read_rejects
 from srrag.runner.verify import verify
 from srrag.storage.store import Store
-from tests.conftest import run_build
+from tests.conftest import NO_SHARED, run_build
 from tests.unit.library.test_mcp_server import content, talk
 from tests.unit.serve.serving import served, settings
 
 CORPUS = Path(__file__).parents[3] / "shared/data/retracted"
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the shared data is not here")
 RETRACTED = "Does blue-lamp therapy relieve knee pain?"
 
 
-def built(root: Path, *more: str) -> dict[str, Any]:
+def built(root: Path, *more: str, corpus: Path = CORPUS) -> dict[str, Any]:
+    if not corpus.is_dir():
+        pytest.skip(NO_SHARED)
     return run_build(configure("build", [
-        f"root={root}", "corpus=pubmed", f"corpus.path={CORPUS}", "stages.vectors=null",
+        f"root={root}", "corpus=pubmed", f"corpus.path={corpus}", "stages.vectors=null",
         "stages.extracts=null", *more,
     ]))  # fmt: skip
 
@@ -100,6 +101,46 @@ def test_a_paper_under_concern_is_cited_with_the_mark(root: Path) -> None:
     marked = {item["number"] for item in answer["evidence"] if item["standing"] == "concern"}
     assert cited & marked
     assert "expression of concern (PMID 99900011)" in answer["notes"][0]["text"]
+
+
+def article(pmid: str, title: str, kind: str, text: str, link: str = "") -> str:
+    told = f"<Abstract><AbstractText>{text}</AbstractText></Abstract>" if text else ""
+    return f"""<PubmedArticle><MedlineCitation><PMID Version="1">{pmid}</PMID><Article>
+<Journal><JournalIssue><PubDate><Year>2020</Year></PubDate></JournalIssue></Journal>
+<ArticleTitle>{title}</ArticleTitle>{told}<PublicationTypeList>
+<PublicationType UI="">{kind}</PublicationType></PublicationTypeList></Article>{link}
+</MedlineCitation></PubmedArticle>"""
+
+
+def test_a_notice_in_one_file_marks_the_answer_from_a_paper_in_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two papers and a notice, written here: it runs wherever the program does."""
+    (corpus := tmp_path / "corpus").mkdir()
+    lamp, trial = "Blue-lamp therapy for knee pain", "Randomized Controlled Trial"
+    told = "Blue-lamp therapy relieved knee pain in this trial"
+    of_paper = (
+        '<CommentsCorrectionsList><CommentsCorrections RefType="RetractionOf">'
+        '<PMID Version="1">99900001</PMID></CommentsCorrections></CommentsCorrectionsList>'
+    )
+    files = {
+        "pubmed25n0001.xml": article("99900001", lamp, trial, f"{told} by 31 points.")
+        + article("99900002", f"{lamp} in nurses", trial, f"{told} by 5 points."),
+        "pubmed25n0002.xml": article(
+            "99900010", f"Retraction: {lamp}", "Retraction of Publication", "", of_paper
+        ),
+    }
+    for name, articles in files.items():
+        (corpus / name).write_text(f"<PubmedArticleSet>{articles}</PubmedArticleSet>", "utf-8")
+    built(tmp_path / "root", corpus=corpus)
+    answer = asked(tmp_path / "root", RETRACTED)
+    assert {item["source_id"] for item in answer["evidence"]} == {"99900002"}
+    assert [item["source_id"] for item in answer["left_out"]] == ["99900001"]
+    assert "retracted (PMID 99900010)" in answer["notes"][0]["text"]
+    assert "31 points" not in answer["answer"] and "5 points" in answer["answer"]
+    shown = asked(tmp_path / "root", RETRACTED, "status=show")
+    assert "99900001" in {item["source_id"] for item in shown["evidence"]}
+    assert "RETRACTED (PMID 99900010)" in capsys.readouterr().err
 
 
 SHOWN = ("status=show", "answering.Rules.gate=null", "answering.Rules.compose.gate=''")

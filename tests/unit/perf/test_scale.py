@@ -22,7 +22,7 @@ from perf.scale import (
     replaced,
     stage_table,
 )
-from tests.conftest import REPOSITORY, SHARED
+from tests.conftest import NO_SHARED, REPOSITORY, SHARED
 from tests.e2e.command import srrag
 
 ARTICLES = SHARED / "evidence_inference" / "articles.jsonl"
@@ -72,7 +72,7 @@ def test_a_page_without_marks_is_left_alone() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ARTICLES.exists(), reason="needs the abstracts of Evidence Inference")
+@pytest.mark.skipif(not ARTICLES.exists(), reason=NO_SHARED)
 def test_an_estimate_reads_and_writes_as_much_as_the_page_says(tmp_path: Path) -> None:
     lines = ARTICLES.read_text("utf-8").splitlines()[::34]
     (few := tmp_path / "few.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
@@ -93,7 +93,7 @@ def test_an_estimate_reads_and_writes_as_much_as_the_page_says(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ARTICLES.exists(), reason="needs the abstracts of Evidence Inference")
+@pytest.mark.skipif(not ARTICLES.exists(), reason=NO_SHARED)
 def test_rows_and_bytes_of_the_page_hold(tmp_path: Path) -> None:
     lines = ARTICLES.read_text("utf-8").splitlines()
     (tmp_path / "few.jsonl").write_text("\n".join(lines[::34]) + "\n", "utf-8")
