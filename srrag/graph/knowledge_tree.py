@@ -185,7 +185,7 @@ def read_results(paths: Sequence[Path]) -> dict[tuple[str, str, str], str]:
 
 def _each_direction(results: Mapping[str, str]) -> list[str]:
     """The first result of each direction, and others up to MAX_RESULTS."""
-    firsts = [*{way: text for text, way in reversed(results.items())}.values()]
+    firsts = [*{way: text for text, way in reversed([*results.items()])}.values()]
     others = [text for text in results if text not in firsts]
     chosen = {*firsts, *others[: max(0, MAX_RESULTS - len(firsts))]}
     return [text for text in results if text in chosen]

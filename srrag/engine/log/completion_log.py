@@ -406,8 +406,9 @@ class Payments:
                 if listing == list_log(self.folder):
                     raise
                 continue
-            sums = [*self._parts.values(), *self._journals.values()]
-            return sum(each[0] for each in sums), math.fsum(each[1] for each in sums)
+            tokens = [each[0] for each in (*self._parts.values(), *self._journals.values())]
+            usd = [each[1] for each in (*self._parts.values(), *self._journals.values())]
+            return sum(tokens), math.fsum(usd)
 
     def _sealed(self, name: str) -> tuple[int, float]:
         if name in self._parts:
