@@ -406,9 +406,8 @@ class Payments:
                 if listing == list_log(self.folder):
                     raise
                 continue
-            tokens = [each[0] for each in (*self._parts.values(), *self._journals.values())]
-            usd = [each[1] for each in (*self._parts.values(), *self._journals.values())]
-            return sum(tokens), math.fsum(usd)
+            sums = [*self._parts.values(), *(paid[:2] for paid in self._journals.values())]
+            return sum(tokens for tokens, _ in sums), math.fsum(usd for _, usd in sums)
 
     def _sealed(self, name: str) -> tuple[int, float]:
         if name in self._parts:
