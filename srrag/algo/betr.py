@@ -190,8 +190,6 @@ class Optimum:
     theta: Floats
     value: float
     gain: float
-    path: tuple[Floats, ...]
-    """The parameters after each step, from the start to `theta`."""
 
 
 def solve_exact(evaluate: Evaluate, max_steps: int = 200) -> Optimum:
@@ -211,7 +209,6 @@ def solve_exact(evaluate: Evaluate, max_steps: int = 200) -> Optimum:
 
 def _climb(evaluate: Evaluate, theta: Floats, max_steps: int) -> Optimum:
     value, gradient, hessian = evaluate(theta)
-    path = [theta]
     for _ in range(max_steps):
         free = (theta > 0) | (gradient > 0)
         free[0] = True
@@ -228,9 +225,8 @@ def _climb(evaluate: Evaluate, theta: Floats, max_steps: int) -> Optimum:
             if size < 1e-12:
                 raise ValueError("the exact solver found no way up; are the scores finite?")
         theta, (value, gradient, hessian) = there, found
-        path.append(theta)
         if gain <= tiny:
-            return Optimum(theta, value, gain, tuple(path))
+            return Optimum(theta, value, gain)
     raise ValueError(f"the exact solver did not converge in {max_steps} steps")
 
 

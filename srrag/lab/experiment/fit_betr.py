@@ -89,10 +89,8 @@ def write_report(
     certain: Certainty,
     settings: BetrSettings,
     facts: Mapping[str, Any],
-    curve: Sequence[Mapping[str, float]],
 ) -> dict[str, Any]:
-    """Write curve.json, then betr.json into `out`; returns the content of betr.json."""
-    commit_json(out / "curve.json", list(curve))
+    """Write betr.json into `out`; returns its content."""
     stated = {**betr_json(fit, certain, settings), **facts}
     commit_json(out / "betr.json", stated, sealed=True)
     return stated
@@ -191,14 +189,13 @@ def fit_pairs(
     tasks = [_task(settings, file, facts["num_queries"], each, out) for each in settings.candidates]
     outcome = choose_and_fit(file, tasks, trials(run_plain, runner, settings.workers, 0))
     certain = _intervals(settings, file, outcome, facts["num_queries"])
-    curve = (outcome.held_out or outcome.fit).curve
     parts = {"share": settings.validation_share, "seed": settings.seed}
     facts |= {
         "split": {**_split_counts(outcome), **parts},
         "candidates": outcome.compared,
         "command": command,
     }
-    stated = write_report(out, outcome.fit, certain, outcome.settings, facts, curve)
+    stated = write_report(out, outcome.fit, certain, outcome.settings, facts)
     say(table_1(outcome.fit, certain))
     return _summary(outcome, stated) | {"metrics": {"validation_loss": _loss(file, outcome)}}
 

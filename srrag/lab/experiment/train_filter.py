@@ -24,7 +24,6 @@ from srrag.lab.train.filter.judge import (
     judge_filter,
     pair_cosines,
     write_card,
-    write_figures,
     write_model,
 )
 from srrag.lab.train.filter.pairs import (
@@ -125,9 +124,6 @@ class TrainFilterJob:
         found = loaded.probabilities(given.test.questions, given.test.passages)
         stated = facts | judged(given, found, decision, self.resamples)
         write_card(folder, card(self.base, decision, stated))
-        if place == choice.best:
-            curve = trained.result["curve"]
-            write_figures(self.out, given.test, found, given.test_cosines, decision, curve)
         return stated
 
     def _summary(

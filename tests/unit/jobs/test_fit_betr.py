@@ -29,7 +29,7 @@ def test_a_file_of_pairs(pairs: Path) -> None:
     summary = fitted(f"train.pairs={pairs}")
     out = pairs.parent / "betr"
     assert summary["out"] == str(out)
-    assert {path.name for path in out.iterdir()} >= {"betr.json", "curve.json"}
+    assert {path.name for path in out.iterdir()} >= {"betr.json"}
     stated = json.loads((out / "betr.json").read_text())
     assert summary["u"] == stated["parameters"]["u"]
     assert summary["settings"]["objective"] == "posterior"
@@ -48,9 +48,8 @@ def test_a_file_of_pairs(pairs: Path) -> None:
 def test_a_run_is_repeated_to_the_bit(pairs: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         fitted(f"train.pairs={pairs}", f"out={tmp_path / name}")
-    for name in ("betr.json", "curve.json"):
-        one, two = (tmp_path / run / name for run in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes(), name
+    one, two = (tmp_path / run / "betr.json" for run in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
 
 
 def test_one_candidate_is_fitted_to_every_query(pairs: Path) -> None:

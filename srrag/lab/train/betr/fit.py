@@ -54,8 +54,6 @@ class Fit:
     theta: list[float]
     objective: float
     gap: float
-    curve: list[dict[str, float]]
-    """By step of the solver: objective, train_loss, validation_loss if there is."""
     validation_loss: float | None
 
     @property
@@ -114,20 +112,9 @@ class _Run:
 
     def solve(self) -> Fit:
         optimum = solve_exact(self.evaluate)
-        curve = [self.figures(theta, n) for n, theta in enumerate(optimum.path)]
         value, held = self.evaluate(optimum.theta)[0], self.validation
         loss = None if held is None else self.loss(optimum.theta, held, self.sizes[1])
-        return Fit(optimum.theta.tolist(), value, optimum.gain, curve, loss)
-
-    def figures(self, theta: Floats, step: int) -> dict[str, float]:
-        """A point of the curve (Fig. 2): negative log loss, mean over queries that have pairs."""
-        value = self.evaluate(theta)[0]
-        figures = {"epoch": step, "objective": value}
-        likelihood = (value - self.objective.log_prior(theta)) / self.objective.likelihood_share
-        figures["train_loss"] = -likelihood / max(1.0, float(self.sizes[0]))
-        if self.validation is not None:
-            figures["validation_loss"] = self.loss(theta, self.validation, self.sizes[1])
-        return figures
+        return Fit(optimum.theta.tolist(), value, optimum.gain, loss)
 
     def loss(self, theta: Floats, pairs: Pairs, num_queries: float) -> float:
         return -log_likelihood(theta, pairs, self.group.total)[0] / max(1.0, float(num_queries))

@@ -1,4 +1,4 @@
-"""Evaluate a filter on judged pairs against the cosine, and write its folder, card and figures."""
+"""Evaluate a filter on judged pairs against the cosine, and write its folder and card."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
@@ -179,30 +177,6 @@ def write_card(folder: Path, text: str) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
-
-
-def write_figures(
-    out: Path,
-    pairs: JudgedPairs,
-    probabilities: Floats,
-    cosines: Floats,
-    decision: Decision,
-    training: list[dict[str, float]],
-) -> None:
-    """Write each judged pair with its probability, and the losses by epoch."""
-    table = pa.table(
-        {
-            "query_id": pairs.query_ids,
-            "query": pairs.questions,
-            "passage": pairs.passages,
-            "label": pairs.labels.astype(np.int8),
-            "probability": probabilities,
-            "kept": probabilities >= decision.threshold,
-            "cosine": cosines,
-        }
-    )
-    commit(out / "predictions.parquet", lambda path: pq.write_table(table, path))
-    commit_json(out / "curve.json", training)
 
 
 def card(base: Base, decision: Decision, stated: Mapping[str, Any]) -> str:
