@@ -82,7 +82,7 @@ class BuildHypergraph(IncrementalBuild):
     engine: Engine = field(default_factory=Rules)
     max_chars: int = 12_000
     again: int = 1
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         """Raise ValueError for impossible bounds."""
@@ -125,7 +125,7 @@ class BuildHypergraph(IncrementalBuild):
         vectors = _vectors(inputs[self.vectors], findings["evidence_id"].combine_chunks())
         centres, central = _centres(topics, vectors)
         save_graph(out, topics, weights)
-        save_table(_with_pieces(names, pairs[1]), out / ENTITIES)
+        save_table(names, out / ENTITIES)
         table, asked = _topic_table(topics, names, labels, findings, central), {}
         if (client := at.client(self.engine)) is not None:
             heads = list(zip(*(table[each].to_pylist() for each in ("name", "label")), strict=True))
@@ -302,11 +302,6 @@ def _topic_table(
     )
     columns = {"entity": topics.entity, "label": label, "text": told, "central": central}
     return pa.table({**columns, "name": entity})
-
-
-def _with_pieces(names: pa.Table, entity: Ints) -> pa.Table:
-    """The entities with the number of their pieces of evidence, |E_m| (Eq. 3)."""
-    return names.append_column("pieces", pa.array(np.bincount(entity, minlength=names.num_rows)))
 
 
 def _joined(paths: Sequence[Path], columns: Sequence[str]) -> pa.Table:

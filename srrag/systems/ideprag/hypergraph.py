@@ -175,11 +175,6 @@ class Hypergraph:
         return np.flatnonzero(np.asarray(self.entities["type"].to_pylist()) != GRAM)
 
     @cached_property
-    def pieces(self) -> Ints:
-        """The number of pieces of evidence of each entity."""
-        return np.asarray(self.entities["pieces"], np.int64)
-
-    @cached_property
     def topics_of_entity(self) -> Ints:
         """The number of topics that each entity has a weight in."""
         topics: Ints = np.diff(self.to_topic.indptr).astype(np.int64)

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srrag.core.ontology import DOCUMENT
-from srrag.core.spec import content_id
 from srrag.core.step import IncrementalBuild, Place, PreviousVersion
 from srrag.graph.communities import read_communities
 from srrag.graph.entities import read_rows
@@ -58,7 +57,7 @@ class BuildTextbookTree(IncrementalBuild):
     titles and BTUs that stand from the former version.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     roots: Literal["chapter", "document", "community"] = "chapter"
     encoder: Encoder
@@ -87,7 +86,7 @@ class BuildTextbookTree(IncrementalBuild):
         """
         before = former.folder if former else None
         documents = _rows(inputs[self.documents], _DOCUMENT)
-        big = _rows(inputs[self.big], ("unit_id", "doc_id", "char_start", "section", "text"))
+        big = _rows(inputs[self.big], ("unit_id", "doc_id", "char_start", "text"))
         small = _rows(inputs[self.small], ("unit_id", "parent_id", "char_start"))
         if not small:
             raise ValueError("there is no text unit to make a tree of")
@@ -172,7 +171,7 @@ class BuildTextbookTree(IncrementalBuild):
     ) -> int:
         """Write the BTUs and their vectors; returns the number of vectors that were made."""
         rows = [
-            {"btu_id": unit["unit_id"], "root": n, "section": unit["section"], "text": unit["text"]}
+            {"btu_id": unit["unit_id"], "root": n, "text": unit["text"]}
             for n, root in enumerate(roots)
             for document in root["documents"]
             for unit in document["btus"]
@@ -180,9 +179,7 @@ class BuildTextbookTree(IncrementalBuild):
         columns = {
             "btu_id": [row["btu_id"] for row in rows],
             "root": pa.array([row["root"] for row in rows], pa.int32()),
-            "first_stu": pa.array(first[:-1], pa.int32()),
             "end_stu": pa.array(first[1:], pa.int32()),
-            "section": [row["section"] for row in rows],
             "text": [row["text"] for row in rows],
         }
         save_table(pa.table(columns), out / BTUS)
@@ -209,13 +206,7 @@ class BuildTextbookTree(IncrementalBuild):
             encoder = load(self.encoder, at.device, at.threads)
             # One by one: a batch could change the last bits of a vector.
             known |= {title: encoder.encode([title])[0] for title in new}
-        columns = {
-            "root_id": [content_id("root", *root["key"]) for root in roots],
-            "book": [root["documents"][0]["place"].book for root in roots],
-            "chapter": [root["documents"][0]["place"].chapter for root in roots],
-            "titles": pa.array(titles, pa.list_(pa.string())),
-        }
-        save_table(pa.table(columns), out / ROOTS)
+        save_table(pa.table({"titles": pa.array(titles, pa.list_(pa.string()))}), out / ROOTS)
         flat = [known[title] for each in titles for title in each]
         np.save(out / TITLE_VECTORS, np.array(flat, np.float32))
         return len(new)

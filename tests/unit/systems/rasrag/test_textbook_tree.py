@@ -37,7 +37,6 @@ def hashes(folder: Path) -> dict[str, str]:
 def test_roots_and_units_are_in_reading_order(tmp_path: Path) -> None:
     figures = built([parts(BOOK, tmp_path)], tmp_path / "out")
     forest = TreeForest(tmp_path / "out")
-    assert forest.roots["chapter"].to_pylist() == ["1", "2", "10"]
     assert forest.titles() == ["Chapter 1", "Chapter 2", "Chapter 10"]
     assert forest.roots["titles"].to_pylist()[0] == ["Chapter 1", "Section 1"]
     assert forest.btu_root.tolist() == [0, 1, 1, 2]
@@ -89,7 +88,7 @@ def test_a_root_without_btus_and_a_btu_without_stus(tmp_path: Path) -> None:
     made = parts({"1": [[X]], "2": [], "3": [[], [Y]]}, tmp_path)
     built([made], tmp_path / "out")
     forest = TreeForest(tmp_path / "out")
-    assert forest.roots["chapter"].to_pylist() == ["1", "3"]
+    assert forest.titles() == ["Chapter 1", "Chapter 3"]
     assert np.isfinite(forest.btu_vectors).all()
     assert forest.btu_of([stu("3", 1, 0)]).tolist() == [len(forest.btus) - 1]
 
