@@ -9,18 +9,17 @@ sixteenths. The table holds words, word ends and their weights, never text.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from srrag.core.provenance import fitted_on
-from srrag.reading.tagger import LABELS, PLACE_SIZES, SCALE, with_fitted
+from srrag.lab.train.tagger.task import read_abstracts
+from srrag.reading.tagger import PLACE_SIZES, SCALE, with_fitted
 from srrag.reading.tokens import EDGE, LOCAL, TOKEN, Ints, RuleTokens, normal, tokenise, values_of
 
 Floats = npt.NDArray[np.float64]
@@ -48,18 +47,9 @@ class Examples:
 
 
 def read_examples(path: Path) -> Examples:
-    """Read EBM-NLP lines (`text`, `spans[{label,start,end}]`)."""
-    examples = Examples([], [], [])
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row: dict[str, Any] = json.loads(line)
-            marks = np.zeros(len(row["text"]), np.int8)
-            for span in row["spans"]:
-                marks[span["start"] : span["end"]] = LABELS.index(span["label"])
-            examples.texts.append(row["text"])
-            examples.marks.append(marks)
-            examples.leads.append(True)
-    return examples
+    """Read the abstracts of EBM-NLP, each a lead."""
+    found = read_abstracts(path)
+    return Examples([a.text for a in found], [a.marks for a in found], [True] * len(found))
 
 
 def with_pieces(examples: Examples) -> Examples:

@@ -29,7 +29,7 @@ def corpus(path: Path) -> Path:
                 {"label": "I", "start": 10, "end": 10 + len(drug)},
                 {"label": "O", "start": text.index(feeling), "end": len(text) - 2},
             ]
-            lines.append(json.dumps({"text": text, "spans": spans}))
+            lines.append(json.dumps({"id": len(lines), "text": text, "spans": spans}))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
