@@ -127,10 +127,7 @@ class SearchBranches(Step):
             pooled = self._pooled(*by_branch, batch.num_rows, units)
             finds = _finds(lists, names, owners, batch.num_rows)
             rejects = _rejects(batch, found, owners)
-            kept = batch.drop_columns(["reject"])
-            for item, column in zip(self.writes, (finds, pooled, rejects), strict=True):
-                kept = kept.append_column(item, column)
-            return kept
+            return with_columns(batch, pa.table((finds, pooled, rejects), schema=self.writes))
 
         return run
 

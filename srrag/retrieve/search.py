@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from srrag.core.hits import FoundWindows, Offsets, pool
+from srrag.core.rows import with_columns
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.index.opened import open_dense, open_sparse
@@ -54,13 +55,11 @@ class SearchChannel(Step):
 
     def open(self, at: Place) -> Function:
         """Map the index; the function searches every grade."""
-        search, fields = self.searcher(at), list(self.writes)
+        search, writes = self.searcher(at), self.writes
 
         def run(batch: pa.Table) -> pa.Table:
             (found,) = search(batch, [()])
-            for item, column in zip(fields, self.columns(found), strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(self.columns(found), schema=writes))
 
         return run
 

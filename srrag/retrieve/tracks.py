@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from srrag.algo.fusion import RRF_K, rank_scores, reciprocal_rank_fusion
 from srrag.core.hits import FoundWindows, codes, pack_ranking
+from srrag.core.rows import with_columns
 from srrag.core.schema import FOUND, HITS
 from srrag.core.standing import GRADES, check_grades
 from srrag.core.step import Function, Place, Step
@@ -102,9 +103,7 @@ class SearchTracks(Step):
             finds = _Finds([item for track in zip(*by_channel, strict=True) for item in track])
             pairs = [(track.name, name) for track in self.tracks for name in self.channels]
             columns = finds.column(pairs, batch.num_rows), self._fused(finds, batch.num_rows)
-            for item, column in zip(self.writes, columns, strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 

@@ -30,7 +30,7 @@ from srrag.answer.gate.coverage import (
     typos,
 )
 from srrag.core.provenance import NOT_KNOWN, Fitted, learned_id, read_fitted
-from srrag.core.rows import live
+from srrag.core.rows import live, with_columns
 from srrag.core.schema import ANSWERABLE, non_null
 from srrag.core.standing import joined
 from srrag.core.step import Function, Place, Step
@@ -157,9 +157,7 @@ class JudgeAnswerable(Step):
                     **_told(found, question["evidence"]),
                 }
             columns = (pa.array(sure), pa.array(gates, ANSWERABLE))
-            for item, column in zip(self.writes, columns, strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from srrag.answer.select.papers import EVIDENCE_TOKENS, joined, paper, read_windows, room_of
+from srrag.core.rows import with_columns
 from srrag.core.schema import EVIDENCE, LEFT_OUT, non_null
 from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
@@ -83,9 +84,7 @@ class GatherDocuments(Step):
                 gone.append(left_out)
                 rows.append([self._document(n, hit, others, known) for n, hit in enumerate(kept)])
             columns = (pa.array(gone, LEFT_OUT), pa.array(rows, EVIDENCE))
-            for item, column in zip(self.writes, columns, strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 

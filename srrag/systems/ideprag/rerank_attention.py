@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from srrag.core.hits import SCORE_DECIMALS
+from srrag.core.rows import with_columns
 from srrag.core.schema import EVIDENCE, HITS, LEFT_OUT, RANKED_FINDINGS, non_null
 from srrag.core.spec import evidence_id
 from srrag.core.standing import COPY, HIDDEN, Standings
@@ -122,9 +123,7 @@ class RerankAttention(Step):
                 pa.array([_listed(*each) for each in found], RANKED_FINDINGS),
                 self._hits(found, graph, units),
             )  # fmt: skip
-            for item, column in zip(self.writes, columns, strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 
@@ -226,8 +225,7 @@ class SelectFindings(Step):
             ]
             left_out = pa.array([gone for gone, _ in rows], LEFT_OUT)
             evidence = pa.array([kept for _, kept in rows], EVIDENCE)
-            batch = batch.append_column(self.writes.field(0), left_out)
-            return batch.append_column(self.writes.field(1), evidence)
+            return with_columns(batch, pa.table([left_out, evidence], schema=self.writes))
 
         return run
 

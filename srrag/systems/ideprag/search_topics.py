@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srrag.core.rows import Row, RowStep, filled, live
+from srrag.core.rows import Row, RowStep, filled, live, with_columns
 from srrag.core.schema import TOPICS, non_null, relation
 from srrag.core.step import Function, Place, Step
 from srrag.llm.completion import Answer, PromptFile, Rules, fenced, quoted
@@ -171,9 +171,7 @@ class SearchTopics(Step):
                 found.append(self._topics(query, entities, graph))
             lists = [each.to_pylist() for each in linked]
             columns = (pa.array(lists, pa.list_(pa.string())), pa.array(found, TOPICS))
-            for item, column in zip(self.writes, columns, strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from srrag.algo.fusion import flat_ranges, group_means, rank_scores
 from srrag.core.hits import SCORE_DECIMALS, codes, pack_ranking
+from srrag.core.rows import with_columns
 from srrag.core.schema import HITS, columns
 from srrag.core.spec import fingerprint, spec
 from srrag.core.step import Function, Place, Step
@@ -30,7 +31,6 @@ TREE_TRACE = pa.list_(
 )
 """The chapters that were searched, in order. `outcome` is what each gave: definite_btu,
 definite_stu, candidate, all (without thresholds), or nothing."""
-_BEST = 3
 FOUND = ("definite_btu", "definite_stu", "candidate", "all")
 """Outcomes that end a search."""
 
@@ -145,9 +145,7 @@ class SearchTree(Step):
         def run(batch: pa.Table) -> pa.Table:
             found = _Searches(scores, batch, bounds)
             found.search(self.roots, self.most_roots)
-            for item, column in zip(self.writes, found.columns(), strict=True):
-                batch = batch.append_column(item, column)
-            return batch
+            return with_columns(batch, pa.table(found.columns(), schema=self.writes))
 
         return run
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from srrag.core.hits import unpack_hits
 from srrag.core.provenance import Fitted
-from srrag.core.rows import Row
+from srrag.core.rows import Row, with_columns
 from srrag.core.schema import HITS
 from srrag.core.step import Function, Place, Step
 from srrag.core.units import open_units
@@ -145,9 +145,8 @@ class FilterEvidence(Step):
             found, judged = (batch[name].to_pylist() for name in (self.hits, self.probability))
             pairs = zip(found, judged, strict=True)
             rows = [self._parted(hits, each, least) for hits, each in pairs]
-            for place, item in enumerate(self.writes):
-                batch = batch.append_column(item, pa.array([row[place] for row in rows], HITS))
-            return batch
+            columns = [pa.array([row[place] for row in rows], HITS) for place in (0, 1)]
+            return with_columns(batch, pa.table(columns, schema=self.writes))
 
         return run
 
