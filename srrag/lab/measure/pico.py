@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from srrag.algo.classification import CLASSES, Labels, figure_intervals, token_counts, token_figures
+from srrag.algo.classification import CLASSES, Labels, figure_intervals, token_counts
 from srrag.algo.significance import Interval, ratio_interval
 from srrag.core.figures import measured
 from srrag.lab.datasets import json_lines
@@ -80,11 +80,6 @@ def gold_labels(num_tokens: int, spans: Sequence[Mapping[str, Any]]) -> Labels:
             raise ValueError(f"tokens [{low}, {high}) lie outside the text of {num_tokens}")
         labels[low:high] = 1 + CLASSES.index(label)
     return labels
-
-
-def token_f1(gold: Labels, found: Labels) -> dict[str, float]:
-    """Token precision, recall and F1 of P, I and O, and the macro F1 over the three."""
-    return token_figures(token_counts(gold, found))
 
 
 def score_ebmnlp(path: Path, extract: Extract, *, resamples: int, seed: int) -> dict[str, Any]:

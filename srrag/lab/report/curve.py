@@ -205,11 +205,6 @@ class Curve:
         return f"{self.metric.title} by {self.key}" + (f", {self.group}" if self.group else "")
 
     @property
-    def named(self) -> str:
-        """The same by the metric's name, as files are called."""
-        return f"{self.metric.name} by {self.key}" + (f", {self.group}" if self.group else "")
-
-    @property
     def xs(self) -> tuple[float, ...]:
         """All settings, in order."""
         return tuple(sorted({point.x for line in self.lines for point in line.points}))

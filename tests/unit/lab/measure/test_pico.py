@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from srrag.algo.classification import token_counts, token_figures
 from srrag.lab.measure.pico import (
     content_words,
     gold_labels,
     phrase_scores,
     score_ebmnlp,
     score_evidence_inference,
-    token_f1,
     token_labels,
 )
 from srrag.reading.mentions import read_mentions
@@ -48,10 +48,10 @@ def test_the_first_mention_wins_and_half_a_token_counts() -> None:
     assert token_labels("low-dose drug", [("Outcome", 4, 8), ("Device", 0, 13)]).tolist() == [3, 2]
 
 
-def test_token_f1_by_hand() -> None:
+def test_token_figures_by_hand() -> None:
     gold = gold_labels(6, [{"label": "P", "tok": [0, 2]}, {"label": "I", "tok": [3, 5]}])
     assert gold.tolist() == [1, 1, 0, 2, 2, 0]
-    figures = token_f1(gold, np.array([1, 0, 1, 2, 2, 0], np.int8))
+    figures = token_figures(token_counts(gold, np.array([1, 0, 1, 2, 2, 0], np.int8)))
     assert figures["P_precision"] == 0.5
     assert figures["P_recall"] == 0.5
     assert figures["I_F1"] == 1.0

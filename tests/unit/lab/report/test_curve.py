@@ -139,7 +139,7 @@ def test_a_set_has_a_curve_of_its_own_figures() -> None:
     stratum = Stratum("exam", 9, tuple(Figure(value=v, low=v, high=v) for v in values))
     (plot,) = group_curves(bench, bench.main[0], [stratum])
     assert plot.title == "choice accuracy by k, exam" and plot.group == "exam"
-    assert plot.named == "choice_accuracy by k, exam" and plot.references == (("none", 0.0),)
+    assert plot.references == (("none", 0.0),)
     by_name = {line.name: [(p.x, p.value) for p in line.points] for line in plot.lines}
     assert by_name["plain"] == [(1.0, values[2]), (2.0, values[3]), (8.0, values[1])]
 
