@@ -33,7 +33,14 @@ from srrag.synthesis.comparisons import Parts, Row, fits_people
 from srrag.synthesis.studies import NameMatcher, StudyPaper
 from srrag.synthesis.synthesis import Synthesis, synthesise
 
-_LABEL = re.compile(r"(?:#{1,6} +|\*\*)?([A-Z][A-Za-z]+(?: [A-Za-z]+){0,3})(?:\*\*)?(?::|$)")
+_LABEL = re.compile(
+    r"(?:(#{1,6}) +|\*\*)?(?:\d+(?:\.\d+)*\.? +)?"
+    r"([A-Z][A-Za-z]+(?: [A-Za-z]+){0,3})(?:\*\*)?(?::|$)"
+)
+_OTHERS = re.compile(r"\b(?:discussion|comments?|references|bibliography|literature)\b", re.I)
+"""Parts of a paper that tell of other studies beside its own."""
+_BELOW_ALL = 7
+"""The level of a label, which stands below headings of all levels."""
 _MOST = 0.6
 """Share of words above which a sentence is a passage's, and an outcome is one that is named."""
 _TREATED = re.compile(
@@ -64,11 +71,11 @@ def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> It
         whole = f"{paper.title} {paper.text}"
         if has_no_results(paper.title, paper.text) or not names.holds_any(given, whole):
             continue
-        role = ""
+        role, level = "", 0
         for low, high in sentence_spans(paper.text):
             sentence = paper.text[low:high]
             if label := _LABEL.match(sentence):
-                role = section_role(label[1]) or role
+                role, level = _role(label, role, level)
             outcome = next((each for each in parts["O"] if names.holds(each, [sentence])), "")
             if not outcome or role in ("background", "method"):
                 continue
@@ -94,6 +101,17 @@ def stated(papers: Iterable[StudyPaper], parts: Parts, names: NameMatcher) -> It
                 "places": [{"start": low, "end": high}], "quote": sentence, "confidence": 0.5,
                 "reject": None,
             }  # fmt: skip
+
+
+def _role(label: re.Match[str], role: str, level: int) -> tuple[str, int]:
+    """The role of what stands below a heading or label, and the level of the one that set it.
+
+    A heading below one of results or of background changes nothing, unless it concludes.
+    """
+    depth = len(label[1] or "") or _BELOW_ALL
+    named = section_role(label[2]) or ("background" if _OTHERS.search(label[2]) else "")
+    held = role in ("result", "background") and depth > level and named != "conclusion"
+    return (role, level) if held or not named else (named, depth)
 
 
 def _sides(

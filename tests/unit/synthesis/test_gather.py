@@ -84,6 +84,31 @@ def test_results_are_found_conclusions_concluded_and_background_left_out() -> No
     assert row.counted == "better"
 
 
+LESS = "Astemol significantly reduced pain."
+SAME = "Pain did not differ significantly between astemol and control."
+
+
+@pytest.mark.parametrize(
+    ("text", "quotes"),
+    [
+        (f"## Results\n\n{SAME}\n\n## Discussion\n\nIn a trial by Smith, {LESS}", [SAME]),
+        (f"## Results\n\n{SAME}\n\n## 4. Discussion\n\n### Main results\n\n{LESS}", [SAME]),
+        (f"## Results\n\n{SAME}\n\n## References\n\n1. Smith J. {LESS}", [SAME]),
+        (f"## 1. Introduction\n\n{LESS}\n\n## 3 Results\n\n{SAME}", [SAME]),
+        (f"## Results\n\n### Participants\n\nSome.\n\n### 3.2. Pain\n\n{LESS}", [LESS]),
+        (f"## Results\n\n{SAME}\n\n## Results and discussion\n\n{LESS}", [SAME, LESS]),
+        (f"## Summary\n\n### Background\n\n{LESS}\n\n### Results\n\n{SAME}", [SAME]),
+        (f"Discussion: Others say so. Results: {LESS}", [f"Results: {LESS}"]),
+        (f"## Results\n\n{SAME} Conclusion: {LESS}", [SAME]),
+    ],
+)
+def test_what_a_paper_tells_of_other_studies_is_no_result_of_its_own(
+    text: str, quotes: list[str]
+) -> None:
+    rows = stated([paper("one", text=f"Astemol was given.\n\n{text}")], ASKED, NAMES)
+    assert [row["quote"] for row in rows if row["kind"] == "found"] == quotes
+
+
 def test_a_plan_and_a_paper_on_other_treatments_tell_nothing() -> None:
     plan = "Patients will be randomised. Pain will be assessed. They will receive astemol."
     others = TEXT.replace("stemol", "spirin").replace("Aspirin", "Ice")
