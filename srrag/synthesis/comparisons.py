@@ -19,7 +19,7 @@ Parts = Mapping[str, Sequence[str]]
 OPPOSITE = {"better": "worse", "worse": "better", "more": "less", "less": "more"}
 TOLD = (*OPPOSITE, "no difference", "not inferior", "differs")
 BEFORE = "before, or no comparator named"
-_SHAM = re.compile(r"\b(?:placebo|sham|dummy|vehicle)", re.I)
+_SHAM = re.compile(r"\b(?:placebo|sham|dummy|(?<!mobile )(?<!motor )vehicle)", re.I)
 _USUAL = re.compile(
     r"(?:the |an? )?(?:"
     r"(?:usual|standard|routine)(?:[ -]of)?[ -](?:[\w-]+ ){0,2}care"
@@ -269,16 +269,25 @@ def fits_people(paper: StudyPaper, parts: Parts, names: NameMatcher) -> bool:
     )
 
 
-def _against(comparators: Sequence[str]) -> str:
-    """The class of a comparator: inactive ones by kind, active ones by name."""
+def _against(comparators: Sequence[str], interventions: Sequence[str]) -> str:
+    """The class of a comparator: inactive ones by kind, active ones by name.
+
+    A dummy beside an active drug that the interventions lack is no placebo group.
+    """
     told = " and ".join(comparators)
     if not told:
         return BEFORE
-    if _SHAM.search(told):
+    parts = _parts_of(told)
+    both = {each.casefold() for each in _parts_of(" and ".join(interventions))}
+    rest = [part for part in parts if not _SHAM.search(part)]
+    if _SHAM.search(told) and all(_USUAL.fullmatch(p) or p.casefold() in both for p in rest):
         return "placebo or sham"
-    parts = [part for part in _JOINED.split(_ASIDE.sub("", told)) if part]
     usual = bool(parts) and all(_USUAL.fullmatch(part) for part in parts)
     return "usual care or no treatment" if usual else told
+
+
+def _parts_of(told: str) -> list[str]:
+    return [part for part in _JOINED.split(_ASIDE.sub("", told)) if part]
 
 
 def _distinct(outcomes: Sequence[str], names: NameMatcher) -> list[str]:
@@ -295,7 +304,7 @@ def _grouped(
 ) -> dict[tuple[str, str], list[tuple[Row, bool]]]:
     groups: dict[tuple[str, str], list[tuple[Row, bool]]] = {}
     for row, turned in rows:
-        against = _against(row["comparators"])
+        against = _against(row["comparators"], row["interventions"])
         outcome = _asked_for(row["outcome"], asked, names) or row["outcome"]
         for other, named in groups:
             same = other == against or (

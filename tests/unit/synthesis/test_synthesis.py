@@ -76,6 +76,31 @@ def test_effects_of_one_kind_are_pooled_and_other_kinds_are_named() -> None:
     assert sum(sum(by.values()) for by in each.directions.values()) == 4
 
 
+@pytest.mark.parametrize(
+    ("given", "comparators", "against"),
+    [
+        (["drug A"], ["placebo"], "placebo or sham"),
+        (["drug A"], ["sham", "usual care"], "placebo or sham"),
+        (["drug A"], ["aspirin plus placebo"], "aspirin plus placebo"),
+        (["drug A"], ["warfarin", "placebo"], "warfarin and placebo"),
+        (["drug A"], ["placebo or ibuprofen"], "placebo or ibuprofen"),
+        (["drug A plus metformin"], ["placebo plus metformin"], "placebo or sham"),
+        (["drug A", "usual care"], ["placebo and standard care"], "placebo or sham"),
+        (["drug A"], ["sham acupuncture and rest"], "sham acupuncture and rest"),
+        (["drug A"], ["control (placebo)"], "placebo or sham"),
+        (["drug A"], ["mobile vehicle clinic"], "mobile vehicle clinic"),
+        (["drug A"], ["vehicle cream"], "placebo or sham"),
+        (["drug A"], ["usual care"], "usual care or no treatment"),
+        (["drug A"], ["aspirin", "ibuprofen"], "aspirin and ibuprofen"),
+    ],
+)
+def test_a_dummy_beside_an_active_drug_is_no_placebo_group(
+    given: list[str], comparators: list[str], against: str
+) -> None:
+    (made,) = synthesis([finding("one", interventions=given, comparators=comparators)]).comparisons
+    assert made.comparison.against == against
+
+
 def test_one_study_and_kinds_that_differ_are_counted_by_direction_and_never_pooled() -> None:
     kinds = {
         "odds ratio": OR, "hazard ratio": {"effect": "HR 0.9", "interval": "0.8265 to 0.98"},
