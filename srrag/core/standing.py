@@ -92,6 +92,7 @@ OF_ALL_TEXTS = frozenset(["retracted", "concern"])
 
 UNKNOWN = ""
 """The standing of all papers of a build without the stage `standing`."""
+NOT_LOOKED = "Whether these papers are retracted is not known: this build did not look."
 
 _TYPES = {
     "retracted publication": "retracted",
@@ -181,7 +182,7 @@ def standing_note(
         title = title if len(title) <= _SHOWN_TITLE_CHARS else title[:_SHOWN_TITLE_CHARS] + "…"
         said.append(f"Not used: “{title}”, {mark(item)}.")
     if any(item.get("doc_id") and item.get("standing") == UNKNOWN for item in evidence):
-        said.append("Whether these papers are retracted is not known: this build did not look.")
+        said.append(NOT_LOOKED)
     return " ".join(said)
 
 

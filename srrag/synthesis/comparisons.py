@@ -136,8 +136,8 @@ def compare(
 
     Background, plans and conclusions are never counted as results, and neither is an effect that
     is compared between people ("effect of drug A on death" in men vs. in women). Papers that must
-    not be cited are left out by name, also one of a study that has others; and so are studies of
-    other people.
+    not be cited are left out by name, also one of a study that has others, as are those whose later
+    version bears on the question too; and so are studies of other people.
     """
     findings = [
         row
@@ -169,8 +169,15 @@ def compare(
         on = meant
     fits = {doc: fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
     others = tuple(papers[doc] for doc in fits if not fits[doc])
-    hidden = tuple(papers[d] for d in fits if fits[d] and papers[d].status in HIDDEN)
-    on = [(r, s) for r, s in on if fits[r["doc_id"]] and papers[r["doc_id"]].status not in HIDDEN]
+    later = frozenset().union(*(papers[doc].ids for doc in fits))
+    unseen = {
+        doc
+        for doc in {row["doc_id"] for row in findings}
+        if papers[doc].status in HIDDEN
+        or (papers[doc].status == "superseded" and papers[doc].link in later)
+    }
+    hidden = tuple(papers[doc] for doc in fits if fits[doc] and doc in unseen)
+    on = [(r, s) for r, s in on if fits[r["doc_id"]] and r["doc_id"] not in unseen]
     if parts.get("C"):
         meant = [(r, s) for r, s in on if s in ("both", "turned both")]
         relaxed += [] if meant else ["C"]
@@ -179,8 +186,7 @@ def compare(
     of = one_study(papers[doc] for doc in dict.fromkeys(row["doc_id"] for row in findings))
     # A hidden paper may show that two others are of one study; nothing that it says is used.
     quoted = {of[row["doc_id"]][0] for row, _ in turned}
-    unseen = [doc for doc in of if papers[doc].status in HIDDEN]
-    hidden += tuple(papers[d] for d in unseen if d not in fits and of[d][0] in quoted)
+    hidden += tuple(papers[d] for d in of if d in unseen - {*fits} and of[d][0] in quoted)
     of = {doc: told for doc, told in of.items() if doc not in unseen}
     findings = [row for row in findings if row["doc_id"] in of]
     results = [(r, t) for r, t in turned if r["kind"] == "found"]

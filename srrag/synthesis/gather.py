@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -221,18 +222,18 @@ class StudyFindings:
     def _read(self, findings: list[Row] | None) -> tuple[dict[str, StudyPaper], NameMatcher]:
         """The papers of findings, of all for None, and what compares their names."""
         wanted = None if findings is None else {row["doc_id"] for row in findings}
-        columns = ["doc_id", "title", "text", "grade", "year", "pmid"]
+        columns = ["doc_id", "title", "text", "grade", "year", "pmid", "source_id", "metadata"]
         documents = _rows(self._store, self._pointer, "documents", columns, wanted)
         ids = [row["doc_id"] for row in documents]
-        states, _ = Standings(self._folders.get("standing")).find(ids)
+        states, links = Standings(self._folders.get("standing")).find(ids)
         facts = _rows(self._store, self._pointer, "triples", _FACT, set(ids)) if findings else []
         told, others = _told(facts)
         papers = {
             row["doc_id"]: StudyPaper(
                 row["doc_id"], row["title"], row["year"], row["grade"], row["pmid"], status,
-                row["text"], told=told.get(row["doc_id"], {}),
+                link, _ids(row), row["text"], told=told.get(row["doc_id"], {}),
             )
-            for row, status in zip(documents, states, strict=True)
+            for row, status, link in zip(documents, states, links, strict=True)
             if status != COPY
         }  # fmt: skip
         folder = self._folders.get("abbreviations")
@@ -255,6 +256,13 @@ class StudyFindings:
             held = (w["unit_id"] for w in windows.get(row["doc_id"], ())
                     if w["char_start"] <= start < w["char_end"])  # fmt: skip
             row["window"] = next(held, "")
+
+
+def _ids(row: Row) -> frozenset[str]:
+    """The ids of a document, as the links of standings name them."""
+    told = {**json.loads(row["metadata"] or "{}"), "pmid": row["pmid"]}
+    named = (f"{name}:{told[name]}" for name in ("pmid", "pmcid", "doi") if told.get(name))
+    return frozenset([row["source_id"], *named])
 
 
 def _behind(said: str, told: Iterable[tuple[str, str]], findings: Iterable[Row]) -> list[Row]:

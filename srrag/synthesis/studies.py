@@ -116,7 +116,10 @@ REVIEWS = ("A", "B")
 
 @dataclass(frozen=True)
 class StudyPaper:
-    """What is known of a paper: `told` holds what it says of its study, by attribute of TRIPLES."""
+    """What is known of a paper: `told` holds what it says of its study, by attribute of TRIPLES.
+
+    `link` is the paper that states its status, `ids` are its own, both as in NOTICES.
+    """
 
     doc_id: str
     title: str
@@ -124,6 +127,8 @@ class StudyPaper:
     grade: str
     pmid: str = ""
     status: str = "ok"
+    link: str = ""
+    ids: frozenset[str] = frozenset()
     text: str = field(default="", repr=False)
     told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srrag.core.schema import TENDS
-from srrag.core.standing import STUDIES, joined, kinds_of
+from srrag.core.standing import STUDIES, UNKNOWN, joined, kinds_of
 from srrag.synthesis.certainty import Domain, PeopleFit, argue, asked_of, fit
 from srrag.synthesis.comparisons import (
     Comparison,
@@ -59,13 +59,17 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """What the findings of a library say to a question, with what was not counted and why."""
+    """What the findings of a library say to a question, with what was not counted and why.
+
+    `standing_known`: the build looked whether its papers are retracted.
+    """
 
     question: str
     parts: Parts
     comparisons: tuple[Weighed, ...]
     found: Found
     read_by: str
+    standing_known: bool = True
 
     def __str__(self) -> str:
         """The synthesis as a terminal shows it."""
@@ -81,6 +85,7 @@ class Synthesis:
             "question": self.question,
             "parts": {part: list(told) for part, told in self.parts.items()},
             "read_by": self.read_by,
+            "standing_known": self.standing_known,
             "comparisons": [_comparison_json(each) for each in self.comparisons],
             "announced": [
                 _paper_json(each.paper)
@@ -122,7 +127,8 @@ def synthesise(
     found = compare(parts, findings, papers, names)
     people, asked = asked_of(question, found.parts), found.parts if asked is None else asked
     weighed = tuple(_weighed(each, people, asked, found, names) for each in found.comparisons)
-    return Synthesis(question, found.parts, weighed, found, read_by)
+    known = all(paper.status != UNKNOWN for paper in papers.values())
+    return Synthesis(question, found.parts, weighed, found, read_by, known)
 
 
 def _weighed(

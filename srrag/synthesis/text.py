@@ -12,7 +12,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srrag.core.standing import STANDINGS, marked
+from srrag.core.standing import NOT_LOOKED, STANDINGS, marked
 from srrag.storage.atomic_write import commit
 from srrag.synthesis.certainty import PeopleFit
 from srrag.synthesis.comparisons import StudyRow
@@ -134,6 +134,8 @@ def _aside(made: Synthesis) -> Iterator[str]:
         yield from _wrap(f"Of other people, {len(found.other_people)} studies: {titles}")
     for paper in found.left_out:
         yield from _wrap(f"Left out: {_cited(paper)}")
+    if not made.standing_known:
+        yield from _wrap(NOT_LOOKED)
 
 
 def _ends(ends: list[float] | None) -> str:

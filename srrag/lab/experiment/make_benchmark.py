@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from srrag.core.errors import UsageError
 from srrag.core.rows import Row
 from srrag.core.spec import question_id
-from srrag.core.standing import Standings, mark
+from srrag.core.standing import NOT_LOOKED, Standings, mark
 from srrag.core.step import LLMStep, Place, Step
 from srrag.core.units import Units
 from srrag.lab.benchmark.release import question_row
@@ -208,7 +208,7 @@ class MakeBenchmark:
         """Run all stages and write the files; returns the counts."""
         dropped = Dropped()
         if not standings.known:
-            say("Whether these papers are retracted is not known: this build did not look.")
+            say(NOT_LOOKED)
         unfit = unfit_papers(standings)
         referenced, counts = self._candidates(units, unfit, stages, dropped)
         marks = marks_of(standings)

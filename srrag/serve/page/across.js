@@ -213,7 +213,7 @@ const sure = (domains) => domains.length ? [make("h4", {}, "How sure, by GRADEâ€
 
 // ---- what was not counted ----
 
-function aside({ announced, comparisons, not_counted: left, parts, read_by: reader }) {
+function aside({ announced, comparisons, not_counted: left, parts, read_by: reader, standing_known: known }) {
   const titles = (papers) => papers.slice(0, 5).map(markedTitle).join("; ") + (papers.length > 5 ? "; â€¦" : "");
   const counts = [[left.background, "told as background"], [left.conclusions_without_result.length, "concluded without a result that was read"],
     [left.figures_of_one_group, "figures of one group"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join("; ");
@@ -223,6 +223,7 @@ function aside({ announced, comparisons, not_counted: left, parts, read_by: read
     counts && `Not counted as results: ${counts}.`,
     left.other_people.length && `Of other people, ${several(left.other_people.length, "study", "studies")}: ${titles(left.other_people)}.`,
     left.left_out.length && `Left out, as they must not be cited: ${titles(left.left_out)}.`,
+    !known && "Whether these papers are retracted is not known: this build did not look.",
     `Findings read by ${reader}.`,
   ].filter(Boolean).map(quiet);
 }

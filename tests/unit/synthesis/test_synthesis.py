@@ -334,6 +334,33 @@ def test_a_retracted_paper_still_shows_that_two_others_are_one_study() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("link", "later", "left"),
+    [
+        ("pmid:8", ["pmid:8"], ["one"]),
+        ("doi:10.1/b", ["pmid:8", "doi:10.1/b"], ["one"]),
+        ("pmid:9", ["pmid:8"], []),
+        ("", [], []),
+    ],
+)
+def test_a_paper_whose_later_version_is_here_is_left_out(
+    link: str, later: list[str], left: list[str]
+) -> None:
+    papers = [paper("one", status="superseded", link=link), paper("two", ids=frozenset(later))]
+    made = synthesis([finding("one"), finding("two")], papers)
+    assert [each.doc_id for each in made.found.left_out] == left
+    (each,) = made.comparisons
+    assert each.directions == {"better": {"C": 2 - len(left)}}
+
+
+def test_where_the_build_did_not_look_for_retractions_it_says_so() -> None:
+    made = synthesis([finding("one")], [paper("one", status="")])
+    assert "retracted is not known" in " ".join(readable(made).split())
+    assert made.json["standing_known"] is False
+    known = synthesis([finding("one")])
+    assert "retracted" not in readable(known) and known.json["standing_known"] is True
+
+
 def test_a_forest_plot_marks_a_paper_that_is_not_in_order() -> None:
     pytest.importorskip("statsmodels", reason="the extra `synthesis` is not installed")
     papers = [paper("one", status="concern", title="A long title " * 9), paper("two")]
