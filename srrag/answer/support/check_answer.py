@@ -271,7 +271,7 @@ class CheckAnswer(LLMStep):
     writes: ClassVar[pa.Schema] = relation(("support", SUPPORT), ("unsupported", UNSUPPORTED))
     prompt_files: ClassVar[tuple[Path, ...]] = (PROMPT.path,)
     auxiliary: ClassVar[bool] = True
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     @property
     def off(self) -> bool:

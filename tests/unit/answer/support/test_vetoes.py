@@ -100,6 +100,28 @@ def test_what_no_paper_gives_is_held_back(text: str, why: str) -> None:
     assert veto(text, ["Does ibuprofen help?", PAPER]) == why
 
 
+@pytest.mark.parametrize(
+    ("treatment", "told", "why"),
+    [
+        ("Physiotherapy", "physical therapy", ""),
+        ("Physiotherapy", "rest and physical activity", NAME),
+        ("Radiotherapy", "radiation treatment", ""),
+        ("Radiotherapy", "therapy by radiographs", NAME),
+        ("Epinephrine", "adrenaline", ""),
+        ("Norepinephrine", "noradrenaline", ""),
+        ("Acetaminophen", "paracetamol", ""),
+        ("Acetaminophen", "adrenaline", NAME),
+        ("Cryotherapy", "physical therapy", NAME),
+    ],
+)
+def test_a_treatment_by_another_name_is_not_held_back_where_a_model_checked(
+    treatment: str, told: str, why: str
+) -> None:
+    sources = ["What reduces pain?", f"{PAPER} Pain fell with {told}."]
+    assert veto(f"{treatment} reduced the knee pain.", sources, checked=True) == why
+    assert veto(f"{treatment} reduced the knee pain.", sources) == NAME
+
+
 def test_advice_stands_only_where_a_source_gives_some() -> None:
     sentence = "Adults with knee pain should have ibuprofen."
     paper = PAPER.replace(" No arthroscopy was needed.", "")
