@@ -80,12 +80,12 @@ def _told_condition(
     title: str,
     names: NameMatcher,
 ) -> str:
-    """What people have: what is asked, what the title says too, or what the finding says."""
-    own = [each for each in map(_condition, own_people) if each]
-    told = own + [each for each in map(_condition, people) if each]
-    near = (each for each in told if asked and names.means(asked.split("; "), [each]))
+    """Who has what, as a paper words it: what is asked, what the title says too, or the finding."""
+    own = [_worded(each) for each in own_people if _condition(each)]
+    told = own + [_worded(each) for each in people if _condition(each)]
+    near = (each for each in told if asked and names.means(asked.split("; "), [_condition(each)]))
     in_title = (each for each in asked.split("; ") if each and names.holds(each, [title]))
-    titled = (each for each in told if names.holds(each, [title]))
+    titled = (each for each in told if names.holds(_condition(each), [title]))
     return next(near, "") or next(in_title, "") or next(titled, "") or "".join(own[:1])
 
 
@@ -112,9 +112,16 @@ def _word(phrase: str) -> str:
     return rf"(?<!\w){re.escape(phrase)}(?!\w)"
 
 
+def _worded(people: str) -> str:
+    """A phrase that names people, without what a comma or a bracket adds behind what they have."""
+    named = _BEFORE.match(people)
+    added = re.compile("[,;(]").search(people, named.end() if named else 0)
+    return people[: added.start()].strip() if added else people
+
+
 def _condition(people: str) -> str:
     """What people have, of a phrase that names them: "severe COPD" of "adults with severe COPD"."""
-    bare = re.split("[,;(]", _BEFORE.sub("", people))[0]
+    bare = _BEFORE.sub("", _worded(people))
     told = [trait.phrase for trait in traits(bare) if trait.kind != "species"]
     told += [value.value for value in find_values(bare.lower()) if value.attribute in _ASIDE]
     for phrase in sorted(told, key=len, reverse=True):
@@ -130,7 +137,7 @@ def _meets(part: str, asked: str, told: str, names: NameMatcher) -> bool | None:
         years = re.sub(r"(\d+(?:\.\d+)?\s*(?:-|–|to|and)\s*\d+)", r"aged \1", told)
         return meet(part, asked, years if part == "age" else told)
     if part == "condition":
-        return names.means(asked.split("; "), [told])
+        return names.means(asked.split("; "), [_condition(told)])
     same: Sequence[bool] = [each in told for each in asked.split("; ")]
     return True if any(same) else None
 

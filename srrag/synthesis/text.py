@@ -84,12 +84,14 @@ def _row(row: StudyRow, fits: Sequence[PeopleFit]) -> Iterator[str]:
     yield from _wrap(f"{arms}; {row.outcome}{when}{part}: {row.counted.upper()}"
                      f"{f'; {sizes}' if sizes else ''}", "    ")  # fmt: skip
     whom = [
-        f"{each.part} {each.told or 'not told'}{FITS[each.meets] if each.told else ''}"
+        f"{each.told}{FITS[each.meets]}"
+        if each.told and each.part == "condition"  # names the people themselves
+        else f"{each.part} {each.told or 'not told'}{FITS[each.meets] if each.told else ''}"
         for each in fits
         if each.asked
     ]
     if whom:
-        yield from _wrap(f"of those asked about: {'; '.join(whom)}", "    ")
+        yield from _wrap(f"people: {'; '.join(whom)}", "    ")
     if row.turned:
         yield "    (its arms and figures stand the other way round in the paper)"
     read = row.read

@@ -444,6 +444,7 @@ def test_a_study_tells_of_the_outcome_asked_for_before_one_that_is_called_alike(
     assert second.comparison.outcome == "cholesterol AUC 0 240", "and what does not says so"
 
 
+SEVERE = "patients with severe and very severe COPD"
 ASKED = "Does drug A prevent death in older women with severe COPD treated at home?"
 
 
@@ -478,8 +479,9 @@ def test_a_question_tells_age_sex_condition_stage_and_setting() -> None:
         ("", {}, "age", ("", None)),
         ("men with COPD", {}, "sex", ("men", False)),
         ("", {"sex": ("women", "men")}, "sex", ("women; men", True)),
-        ("adults with mild COPD", {}, "condition", ("COPD", True)),
-        ("adults with asthma", {}, "condition", ("asthma", False)),
+        ("adults with mild COPD", {}, "condition", ("adults with mild COPD", True)),
+        (f"{SEVERE}, yet few (n=9)", {}, "condition", (SEVERE, True)),
+        ("adults with asthma", {}, "condition", ("adults with asthma", False)),
         ("adults with severe COPD", {}, "stage", ("severe", True)),
         ("adults with mild COPD", {}, "stage", ("mild", None)),
         ("", {"setting": ("hospital",)}, "setting", ("hospital", None)),
@@ -497,6 +499,8 @@ def test_what_is_not_told_is_said_and_another_age_makes_evidence_indirect() -> N
     asked = PARTS | {"P": parts["P"]}
     papers = [paper("one", text="older women with severe COPD")]
     silent = synthesis([finding("one")], papers, asked, ASKED)
+    told = synthesis([finding("one", people=[SEVERE])], papers, asked, ASKED)
+    assert f"{SEVERE} (as asked)" in " ".join(readable(told).split())
     assert "age not told" in readable(silent) and "setting not told" in readable(silent)
     judged = {each.domain: each for each in silent.comparisons[0].certainty}["indirectness"]
     assert judged.judgement == "not judged" and "age" in judged.reason
