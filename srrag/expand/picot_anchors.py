@@ -57,6 +57,10 @@ _EDGE = re.compile(
     + r"|[?!;:()]|[.,](?=\s|$)",
     re.IGNORECASE,
 )
+_COMPARED = re.compile(
+    r"(?:saf|cheap|strong|weak|quick|fast|slow|easi|mild|great|high|low|long|short|small)er", re.I
+)
+"""Words at the end that compare what was named."""
 _TARGET = re.compile(r"(?<![\w-])on(?![\w-])", re.IGNORECASE)
 """The target of an effect; only "on" after "effect of" marks it."""
 _LOOSE_TEXT = (
@@ -93,8 +97,10 @@ def rule_anchors(questions: Sequence[str]) -> list[dict[str, list[str]]]:
         pieces += [_Piece(number, part, piece) for part, piece in _pieces(text, times)]
     texts = [piece.text for piece in pieces]
     types = find_mentions(texts, [""] * len(texts), [False] * len(texts)) if texts else []
+    treated = {piece.question for piece in pieces if piece.part == "I"}
     for piece, mentions in zip(pieces, types, strict=True):
-        part = _part(piece, {mention.type for mention in mentions})
+        told = {mention.type for mention in mentions}
+        part = _part(piece, told, named=piece.question in treated)
         found[piece.question][part].append(piece.text)
     return [{part: _first(anchors) for part, anchors in parts.items()} for parts in found]
 
@@ -108,6 +114,9 @@ def _pieces(text: str, times: Sequence[tuple[int, int]]) -> list[tuple[str, str]
     ]
     edges = sorted([*edges, *((start, end, _STOP) for start, end in times)])
     edges.append((len(text), len(text), _STOP))
+    if (bare := _compared(text, edges)) is not None:
+        edges = [*(edge for edge in edges if edge[1] <= bare), (bare, bare, "I"),
+                 *(edge for edge in edges if edge[1] > bare)]  # fmt: skip
     pieces = []
     for (cue, start, part), (end, _, _) in pairwise(edges):
         target = _TARGET.search(text, start, end) if text[cue:start].endswith("of") else None
@@ -118,12 +127,28 @@ def _pieces(text: str, times: Sequence[tuple[int, int]]) -> list[tuple[str, str]
     return [(part, piece) for part, piece in pieces if _names_something(piece)]
 
 
+def _compared(text: str, edges: Sequence[tuple[int, int, str]]) -> int | None:
+    """Where a treatment begins that a question without a verb compares: "aspirin versus rest".
+
+    None for a question with a verb before what it compares with, or without such a comparison.
+    """
+    parts = [part for _, _, part in edges]
+    last = parts.index("C") if "C" in parts else 0
+    if "C" not in parts or not {*parts[:last]} <= {"P", _STOP}:
+        return None
+    for number in range(last, -1, -1):
+        cue, start, _ = edges[number - 1] if number else (0, 0, "")
+        if not text[cue:start].isalpha() and text[start : edges[number][0]].strip():
+            return None if PERSON.search(text, start, edges[last][0]) else start
+    return None
+
+
 def _trimmed(text: str) -> str:
-    """Strip articles, prepositions and the like from both ends."""
+    """Strip articles, prepositions and the like from both ends, and what compares at the end."""
     words = list(re.finditer(r"\S+", text))
     while words and words[0][0].casefold() in _LOOSE:
         words.pop(0)
-    while words and words[-1][0].casefold() in _LOOSE:
+    while words and (words[-1][0].casefold() in _LOOSE or _COMPARED.fullmatch(words[-1][0])):
         words.pop()
     return text[words[0].start() : words[-1].end()] if words else ""
 
@@ -136,11 +161,14 @@ def _names_something(piece: str) -> bool:
     )
 
 
-def _part(piece: _Piece, types: set[str]) -> str:
-    """The part of a piece: the part of its cue, unless the piece is clearly another one."""
+def _part(piece: _Piece, types: set[str], named: bool) -> str:
+    """The part of a piece: the part of its cue, unless the piece is clearly another one.
+
+    Whom a treatment is for is none itself, where the question has `named` one.
+    """
     if piece.part == "I" and (PERSON.search(piece.text) or "Population" in types):
         return "P"
-    if piece.part == "P" and types & _TREATMENT and not types & _POPULATION:
+    if piece.part == "P" and not named and types & _TREATMENT and not types & _POPULATION:
         return "P" if PERSON.search(piece.text) else "I"
     return piece.part
 
@@ -190,7 +218,7 @@ class FindAnchors(RowStep):
     questions. A faulty answer rejects its row.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     max_tokens: int = most_tokens(QuestionParts)
 

@@ -83,7 +83,7 @@ class PlanSearch(RowStep):
     slot: ClassVar[str] = "plan"
     file: ClassVar[PromptFile] = PROMPT
     temperature: ClassVar[float] = TEMPERATURE
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def ruled(self, rows: Sequence[Row]) -> list[Row]:
         """The anchors and look-ups of the rules, and no passage."""

@@ -115,6 +115,39 @@ def test_what_was_rejected_before_is_not_asked_and_stays_so() -> None:
         ("Are night splints useful for plantar heel pain?", {
             "P": ["plantar heel pain"], "I": ["night splints"],
         }),
+        (
+            "Artemether-lumefantrine versus dihydroartemisinin-piperaquine for uncomplicated "
+            "falciparum malaria",
+            {
+                "P": ["uncomplicated falciparum malaria"], "I": ["Artemether-lumefantrine"],
+                "C": ["dihydroartemisinin-piperaquine"],
+            },
+        ),
+        (
+            "Is artemether-lumefantrine better than dihydroartemisinin-piperaquine for "
+            "uncomplicated falciparum malaria?",
+            {
+                "P": ["uncomplicated falciparum malaria"], "I": ["artemether-lumefantrine"],
+                "C": ["dihydroartemisinin-piperaquine"],
+            },
+        ),
+        ("metformin versus glibenclamide for HbA1c in type 2 diabetes", {
+            "P": ["HbA1c", "type 2 diabetes"], "I": ["metformin"], "C": ["glibenclamide"],
+        }),
+        ("aspirin vs clopidogrel in stroke prevention", {
+            "P": ["stroke prevention"], "I": ["aspirin"], "C": ["clopidogrel"],
+        }),
+        ("In adults with scoliosis, surgery for pain compared with bracing", {
+            "P": ["adults with scoliosis", "pain"], "I": ["surgery"], "C": ["bracing"],
+        }),
+        ("Aspirin, compared with placebo, reduces stroke", {
+            "I": ["Aspirin"], "C": ["placebo"], "O": ["stroke"],
+        }),
+        ("Is aspirin vs. clopidogrel safer?", {"I": ["aspirin"], "C": ["clopidogrel"]}),
+        ("Aspirin cheaper and safer than clopidogrel?", {
+            "I": ["Aspirin"], "C": ["clopidogrel"],
+        }),
+        ("Iron reduces fatigue compared with placebo", {"C": ["placebo"], "O": ["fatigue"]}),
         ("Why?", {}),
     ],
 )  # fmt: skip
@@ -169,6 +202,10 @@ def words(text: str) -> set[str]:
         ("Does iron by vein raise haemoglobin?", "O", ["haemoglobin"]),
         ("What is the impact of sleep on recovery after surgery?", "O", ["recovery"]),
         ("Is there pain on extension?", "O", []),
+        ("Does ice help in injury treated by steroid injection?", "I", ["ice"]),
+        ("When is there relief after steroid injection?", "I", ["steroid injection"]),
+        ("Pain in women versus men", "I", []),
+        ("In women versus men, is tape safer?", "I", ["tape"]),
         ("Should runners rest?", "P", ["runners rest"]),
         ("Does taping work among dancers and among gymnasts?", "P", ["dancers", "gymnasts"]),
         ("Is tape or tape useful, and is Tape safe?", "I", ["tape or tape", "Tape"]),
