@@ -81,13 +81,11 @@ def test_the_local_runner_does_the_same(tmp_path: Path) -> None:
     assert CompletionLog(tmp_path / "completions").totals().completions == COUNT
 
 
-@pytest.mark.parametrize("victim", ["host", "replica"])
-def test_a_killed_actor_loses_no_row(ray_cluster: None, tmp_path: Path, victim: str) -> None:
+# The host is killed under a whole build: tests/e2e/test_kill.py.
+def test_a_killed_replica_loses_no_row(ray_cluster: None, tmp_path: Path) -> None:
     started = tmp_path / "pids"
     started.mkdir()
-    engine = EchoModel(
-        apart=2 if victim == "replica" else 0, pause_s=1.0, concurrency=8, pid_folder=str(started)
-    )
+    engine = EchoModel(apart=2, pause_s=1.0, concurrency=8, pid_folder=str(started))
     killed: list[int] = []
 
     def kill() -> None:
