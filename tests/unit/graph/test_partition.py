@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,6 +26,7 @@ from srrag.graph.entities import (
     write_rows,
 )
 from srrag.graph.facts import ENDS, LINKS
+from tests.forked import ANEW
 from tests.unit.index.tables import REFUSED, hashed, row, write
 
 PLACE = {"doc_id": "d", "unit_id": "u", "char_start": 0, "char_end": 1}
@@ -193,10 +193,9 @@ def test_row_groups_have_one_size_and_say_which_ids_they_hold(
 @pytest.mark.slow
 def test_the_work_may_be_done_in_other_processes(tmp_path: Path) -> None:
     part = write(rows_of(100, seed=3), TRIPLES, tmp_path / "part.parquet")
-    context = multiprocessing.get_context("spawn")
 
     def spread(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        with ProcessPoolExecutor(2, mp_context=context) as pool:
+        with ProcessPoolExecutor(2, mp_context=ANEW) as pool:
             return list(pool.map(call, items))
 
     for name, way in (("here", on_threads(1)), ("there", spread)):

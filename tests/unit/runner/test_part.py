@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -27,6 +26,7 @@ from srrag.runner.runner import LocalRunner
 from srrag.storage.manifest import DamagedError
 from srrag.storage.store import Receipt, Store, count_reasons
 from tests.engines import AskNumbers, Word
+from tests.forked import ANEW
 from tests.toys import NUMBERS, Double, number_parts, plan, values
 
 
@@ -96,10 +96,9 @@ def _run(root: Path) -> None:
 def test_a_row_that_kills_its_worker_is_rejected_after_three_strikes(tmp_path: Path) -> None:
     store = Store(tmp_path)
     number_parts(store, [9])
-    context = multiprocessing.get_context("spawn")
     codes = []
     for _ in range(6):
-        process = context.Process(target=_run, args=(tmp_path,))
+        process = ANEW.Process(target=_run, args=(tmp_path,))
         process.start()
         process.join(300)
         codes.append(process.exitcode)

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ from srrag.engine.log.entry import Entry, journal_file, list_log, part_file, rec
 from srrag.engine.log.journal import Journal, replace, seal
 from srrag.engine.log.recover import compact, recover
 from srrag.storage import mirror
-from tests.unit.engine.logs import entry, key, killed_at_every_step, model
+from tests.forked import Forked
+from tests.unit.engine.logs import entry, key, killed_at_every_step, model, print_found
 
 LARGE = 100_000
 
@@ -159,13 +161,29 @@ def test_a_reader_with_an_old_listing_goes_on_after_a_merge(tmp_path: Path) -> N
     assert log.lookup([key(n) for n in range(200)]) == model(rows)
 
 
+@dataclass(frozen=True)
+class Killed:
+    """A log of these rows, and by work the copies that kills of it have left."""
+
+    rows: list[Entry]
+    folder: Path
+    copies: Path
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    folder = tmp_path_factory.mktemp("killed")
+    rows = many_parts(folder / "log", num_parts=2)
+    killed_at_every_step(folder / "log", folder / "copies", "recover", "forget")
+    return Killed(rows, folder / "log", folder / "copies")
+
+
 @pytest.mark.slow
-def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    rows = many_parts(folder, num_parts=2)
-    expected, before = model(rows), CompletionLog(folder).totals()
+def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(killed: Killed) -> None:
+    rows = killed.rows
+    expected, before = model(rows), CompletionLog(killed.folder).totals()
     keys = [key(n) for n in range(200)]
-    copies = killed_at_every_step(folder, tmp_path / "copies", "recover")
+    copies = sorted((killed.copies / "recover").iterdir())
     assert len(copies) > 15
     states = Counter()
     for copy in copies:
@@ -183,13 +201,12 @@ def test_a_kill_at_any_step_of_recovery_loses_and_doubles_nothing(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_step_of_forgetting_loses_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    rows = many_parts(folder, num_parts=2)
+def test_a_kill_at_any_step_of_forgetting_loses_nothing_else(killed: Killed) -> None:
+    rows = killed.rows
     gone = {key(1), key(2), key(30)}
     keys = [key(n) for n in range(200)]
     expected = {k: row for k, row in model(rows).items() if k not in gone}
-    copies = killed_at_every_step(folder, tmp_path / "copies", "forget")
+    copies = sorted((killed.copies / "forget").iterdir())
     assert len(copies) > 15
     for copy in copies:
         log = CompletionLog(copy)
@@ -248,16 +265,7 @@ def test_a_foreign_parquet_file_is_named(tmp_path: Path) -> None:
 
 
 def test_many_processes_read_one_log(large: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path;"
-        "from srrag.engine.log.completion_log import CompletionLog;"
-        "from tests.unit.engine.logs import key;"
-        "print(len(CompletionLog(Path(sys.argv[1])).lookup([key(n) for n in range(-9, 3000)])))"
-    )
-    readers = [
-        subprocess.Popen([sys.executable, "-c", script, large], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    readers = [Forked(print_found, large, range(-9, 3000)) for _ in range(2)]
     assert [reader.communicate(timeout=100)[0] for reader in readers] == ["3000\n", "3000\n"]
 
 

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -40,20 +38,8 @@ from srrag.engine.log.journal import (
     write_part,
 )
 from srrag.storage.manifest import DamagedError
-from tests.unit.engine.logs import entry, key
-
-WRITER = """
-import sys
-from pathlib import Path
-from srrag.engine.log.journal import Journal
-from tests.unit.engine.logs import entry
-
-journal = Journal(Path(sys.argv[1]), seal_rows=7)
-print("up", flush=True)
-for number in range(int(sys.argv[2]), 10**9):
-    journal.append([entry(number, fault="empty" if number % 5 == 0 else "")])
-    print(number, flush=True)
-"""
+from tests.forked import Forked
+from tests.unit.engine.logs import entry, key, write_for_ever
 
 
 def files(folder: Path, start: str) -> list[str]:
@@ -193,13 +179,13 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path) 
     acknowledged: set[int] = set()
     start = 0
     for _ in range(5):
-        script = [sys.executable, "-c", WRITER, str(tmp_path), str(start)]
-        with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "up\n"
-            timer = threading.Timer(random.uniform(0.05, 0.4), writer.send_signal, [signal.SIGKILL])
-            timer.start()
-            lines = writer.stdout.read().split("\n")[:-1]
+        writer = Forked(write_for_ever, tmp_path, start)
+        while not files(tmp_path, "journal-"):
+            assert writer.poll() is None, writer.communicate()
+            time.sleep(0.01)
+        time.sleep(random.uniform(0.05, 0.4))
+        writer.kill()
+        lines = writer.communicate()[0].split("\n")[:-1]
         acknowledged.update(map(int, lines))
         start = max(acknowledged, default=0) + 100
         log = CompletionLog(tmp_path, settle_s=0)
