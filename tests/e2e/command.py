@@ -24,8 +24,8 @@ SRRAG = [sys.executable, "-m", "srrag"]
 def here(*arguments: str) -> tuple[int, str, str]:
     """Run the command in this process; return its exit code, stdout and stderr.
 
-    A start of the interpreter costs seconds of imports: that the job behaves the same as a
-    process of its own is proven once a job, in test_processes.py and where jobs are killed.
+    A start of the interpreter costs seconds of imports: that a job behaves the same as a process
+    of its own is proven in test_processes.py, test_terminal.py and where jobs are killed.
     """
     stdout, stderr = io.StringIO(), io.StringIO()
     handler = signal.getsignal(signal.SIGTERM)
