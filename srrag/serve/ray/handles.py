@@ -15,11 +15,12 @@ from ray import serve
 from ray.exceptions import RayActorError, RayTaskError
 from ray.serve.exceptions import DeploymentUnavailableError, RayServeException
 from ray.serve.handle import DeploymentHandle
+from ray.serve.schema import ApplicationStatus
 
 from srrag.engine.base import Call, Opener, Reply
 from srrag.llm.completion import EngineStopped, one_line
 from srrag.runner.ray.engines import TRIES, ReplicaSession
-from srrag.serve.errors import ApiError, Refused, busy, late
+from srrag.serve.errors import ApiError, Refused, busy, late, stopping
 from srrag.serve.listeners import ClientGone
 from srrag.serve.remote_steps import RemoteCall
 from srrag.serve.settings import Rate
@@ -28,6 +29,9 @@ OPEN_S = 600.0
 """Seconds that opening a step may take, since it may load a model."""
 
 _LOOK_S = 0.05
+
+_STATUS_S = 1.0
+"""Seconds between two looks whether the server that a step is opened for is being deleted."""
 
 
 class Peers:
@@ -94,12 +98,21 @@ class DeploymentStepCaller:
     def _asked(
         self, work: RemoteCall, table: bytes, until: float, wanted: Callable[[], bool]
     ) -> bytes:
-        """Make one call; cancel it there when no client waits for it any more."""
+        """Make one call; cancel it there when no client waits for it any more.
+
+        The replicas of a server that is deleted do not come back: a start that waits for them until
+        Ray kills it would hold up the end of the server.
+        """
         response = self.handle.run.remote(work, table, until - time.monotonic())
         while True:
             try:
-                result: bytes | ApiError = response.result(timeout_s=_LOOK_S)
+                result: bytes | ApiError = response.result(
+                    timeout_s=_LOOK_S if table else _STATUS_S
+                )
             except TimeoutError:
+                if not table and self._is_deleted():
+                    response.cancel()  # type: ignore[no-untyped-call]
+                    raise Refused(stopping()) from None
                 if wanted() and time.monotonic() < until:
                     continue
                 response.cancel()  # type: ignore[no-untyped-call]
@@ -109,6 +122,10 @@ class DeploymentStepCaller:
             if isinstance(result, ApiError):
                 raise Refused(result)
             return result
+
+    def _is_deleted(self) -> bool:
+        app = serve.status().applications.get(self.handle.app_name)
+        return app is None or app.status == ApplicationStatus.DELETING
 
 
 def opener(name: str, handle: DeploymentHandle[Any]) -> Opener:
