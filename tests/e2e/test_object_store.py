@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,10 +13,11 @@ import pytest
 
 from srrag.storage.mirror import join, located
 from tests.bucket import Bucket, s3_server
-from tests.conftest import REPOSITORY, linked
-from tests.e2e.answered import assert_equal_tables
-from tests.e2e.command import SRRAG, fault, srrag
+from tests.conftest import linked
+from tests.e2e.answered import assert_equal_tables, start, wait_for
+from tests.e2e.command import fault, srrag
 from tests.unit.lab.report.toy_results import write_toy
+from tests.unit.runner.forgetting import WITHOUT_ENCODER, write_papers
 from tests.unit.serve.serving import served, settings
 
 pytestmark = pytest.mark.e2e
@@ -37,14 +37,31 @@ def bucket(cache: Path) -> Iterator[Bucket]:
 
 @pytest.fixture(scope="module")
 def root(bucket: Bucket, sample_root: Path) -> str:
-    """The sample, on the store; one that is built there is that of the test of kills."""
+    """The sample, on the store; what is killed or forgets there is smaller."""
     return stored(bucket, sample_root, "graph")
 
 
-def stored(bucket: Bucket, sample_root: Path, name: str) -> str:
-    """Put the sample on the store under this name."""
+@dataclass(frozen=True)
+class Small:
+    """A root of a few papers without vectors, and the settings that it was built with."""
+
+    root: Path
+    made_of: list[str]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    folder = tmp_path_factory.mktemp("small")
+    papers = write_papers(folder / "papers")
+    made_of = ["corpus=folder", f"corpus.path={papers}", *WITHOUT_ENCODER, "stages.names=null"]
+    srrag("build", f"root={folder / 'root'}", *made_of)
+    return Small(folder / "root", made_of)
+
+
+def stored(bucket: Bucket, root: Path, name: str) -> str:
+    """Put a root on the store under this name."""
     here = located(address := f"s3://{bucket.name}/{name}")
-    linked(sample_root, here, "jobs", "answers-*", "questions")
+    linked(root, here, "jobs", "answers-*", "questions")
     join(here)
     return f"root={address}"
 
@@ -85,34 +102,35 @@ def test_a_server_elsewhere_answers_and_keeps_feedback_on_the_store(
 
 
 def test_a_build_killed_on_one_machine_is_finished_on_another(
-    bucket: Bucket, cache: Path, sample_root: Path
+    bucket: Bucket, cache: Path, small: Small
 ) -> None:
-    """Killed when its first index stands: by then parts, and parts of builds, are on the store."""
-    name = f"s3://{bucket.name}/killed"
-    with subprocess.Popen(
-        [*SRRAG, "build", f"root={name}", "plan=graph"], cwd=REPOSITORY, stderr=subprocess.DEVNULL
-    ) as process:
-        until = time.monotonic() + 400
-        while not any(each.endswith("manifest.json") for each in bucket.names("killed/stages/un")):
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.05)
-        process.kill()
+    """Killed when its facts are merged: by then parts, and files of builds, are on the store."""
+    command = ["build", f"root=s3://{bucket.name}/killed", *small.made_of]
+    process = start(command, "--never-ends")
+    wait_for(
+        lambda: any(
+            each.endswith("manifest.json") for each in bucket.names("killed/stages/entities")
+        ),
+        process,
+    )
+    process.kill()
+    process.wait()
     stand = {each for each in bucket.names("killed") if "/part-" in each}
     bodies = {each: bucket.read(each) for each in stand}
     assert not bucket.names("killed/builds"), "no pointer yet"
     for folder in cache.iterdir():
         shutil.rmtree(folder)
-    built, _ = srrag("build", f"root={name}", "plan=graph")
-    assert all(built["reused"][stage] == 1 for stage in ("parsed", "chunks", "vectors"))
+    built, _ = srrag(*command)
+    assert all(built["reused"][stage] == 1 for stage in ("parsed", "chunks"))
     assert {each: bucket.read(each) for each in stand} == bodies, "nothing was done again"
-    assert srrag("verify", f"root={name}")[0]["ok"]
-    assert_equal_tables(next(cache.iterdir()), sample_root)
+    assert srrag("verify", command[1])[0]["ok"]
+    assert_equal_tables(next(cache.iterdir()), small.root)
 
 
 def test_what_is_forgotten_is_gone_from_the_store(
-    bucket: Bucket, sample_root: Path, cache: Path
+    bucket: Bucket, small: Small, cache: Path
 ) -> None:
-    root = stored(bucket, sample_root, "forgets")  # the other tests' root keeps all
+    root = stored(bucket, small.root, "forgets")
     gone = document(cache)
     before = set(bucket.names("forgets"))
     srrag("forget", root, f"doc_id={gone}")
