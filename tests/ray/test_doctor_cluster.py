@@ -31,7 +31,7 @@ def cluster() -> Iterator[str]:
     two.shutdown()
 
 
-def checks(address: str, root: Path, *overrides: str) -> dict[str, str]:
+def checks(address: str, root: Path | str, *overrides: str) -> dict[str, str]:
     given = ["profile=ray", f"profile.runner.address={address}", f"root={root}"]
     probes = cluster_probes(configure("doctor", [*given, *overrides]))
     return {name: told(probe) for name, probe in probes.items()}

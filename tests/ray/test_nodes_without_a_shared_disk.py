@@ -17,15 +17,16 @@ from ray.cluster_utils import Cluster
 
 from srrag.runner import ingest
 from tests.bucket import Bucket, s3_server
-from tests.e2e.answered import assert_equal_tables
-from tests.e2e.command import SRRAG, srrag, srrag_process
+from tests.e2e.answered import GRAPH, assert_equal_tables
+from tests.e2e.command import srrag, srrag_process
 from tests.ray.nodes import node
+from tests.ray.test_doctor_cluster import checks
 
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.e2e,
 ]
-DOCUMENTS, SEGMENT_ROWS = 60, 20
+DOCUMENTS, SEGMENT_ROWS = 24, 8
 """Three parts."""
 
 
@@ -71,7 +72,7 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
     )
     rows = ({"id": f"d{n}", "title": f"Trial {n}", "text": text} for n, text in enumerate(texts))
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    what = ["corpus=jsonl", f"corpus.path={corpus}", "plan=graph", "stages.vectors=null"]
+    what = ["corpus=jsonl", f"corpus.path={corpus}", *GRAPH, "stages.names=null"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "SEGMENT_ROWS", SEGMENT_ROWS)
         srrag("build", f"root={tmp_path / 'here'}", *what)
@@ -93,17 +94,16 @@ def test_a_graph_is_built_by_nodes_that_share_an_object_store_alone(
             each = ["profile.resources.default.cpus=1", "profile.resources.default.workers=2"]
             built, _ = srrag_process(
                 "build", f"root=s3://{bucket.name}/r", *what, *joined, *each,
-                "+stages.entities.run.bucket_facts=50",
+                "+stages.entities.run.bucket_facts=20",
                 command=[sys.executable, "-m", "tests.gate", f"--segment-rows={SEGMENT_ROWS}"],
             )  # fmt: skip
             assert all(any(disk.rglob("part-*.parquet")) for disk in disks), "both have worked"
-            asked = [*SRRAG, "doctor", f"root=s3://{bucket.name}/r", *joined]
-            told = subprocess.run(asked, capture_output=True, text=True, check=False).stderr
+            found = checks(cluster.address, f"s3://{bucket.name}/r")
     finally:
         ray.shutdown()
         cluster.shutdown()
     assert built["rows"]["documents"] == DOCUMENTS
-    assert f"s3://{bucket.name}/r is one folder on 3 nodes" in told
+    assert found["storage"] == f"s3://{bucket.name}/r is one folder on 3 nodes"
     shutil.rmtree(next(cache.iterdir()))
     assert srrag("verify", f"root=s3://{bucket.name}/r")[0]["ok"]
     assert_equal_tables(next(cache.iterdir()), tmp_path / "here")
