@@ -24,7 +24,7 @@ import srrag.runner.pipeline_run
 from jobs.cli import main
 from srrag.runner.ray.loopback import keep_ray_here
 from srrag.storage.store import Store
-from tests.warm_worker import be_patient
+from tests.warm_worker import with_warm_workers
 
 FOR_EVER_S = 600.0
 
@@ -68,7 +68,7 @@ def run(argv: Sequence[str]) -> int:
     elsewhere = any(item.startswith("profile.runner.address=") for item in arguments)
     if "profile=ray" in arguments and not elsewhere:
         keep_ray_here()  # before Ray is imported
-        be_patient()
+        with_warm_workers()
     return main(arguments)
 
 

@@ -11,7 +11,8 @@ Of a node's two agents, the one that sets up environments is forked too, once su
 ready; that of the dashboard says no more than that it is absent. Ray's own would take two and a
 half seconds of a core a node, and Ray waits for both.
 
-Jobs that tests start as processes of their own have Ray's own workers.
+A process that calls `with_warm_workers`, as tests.gate does, has them too; other jobs that tests
+start as processes of their own have Ray's own workers.
 """
 
 from __future__ import annotations
@@ -118,6 +119,14 @@ def install() -> None:
     Node.start_api_server = lambda *_, **__: None  # type: ignore[method-assign]
     _replace_agents(services)
     be_patient()
+
+
+def with_warm_workers() -> None:
+    """The same in a process that a test has started; one started by hand has Ray's own workers."""
+    if FOLDER in os.environ:
+        install()
+    else:
+        be_patient()
 
 
 def be_patient() -> None:

@@ -44,6 +44,7 @@ from tests.e2e.answered import (
 from tests.e2e.command import srrag, srrag_process
 from tests.endpoint_process import started
 from tests.forked import Forked
+from tests.warm_worker import titled
 
 pytestmark = pytest.mark.e2e
 CONCURRENCY = 8
@@ -227,19 +228,10 @@ def actors_of(process: Forked, name: str) -> list[psutil.Process]:
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         assert process.poll() is None, "the run ended too soon"
-        children = psutil.Process(process.pid).children(recursive=True)
-        found = [child for child in children if _title(child).startswith("ray::")]
-        if found := [child for child in found if name in _title(child)]:
+        if found := titled(name, process.pid):
             return found
         time.sleep(0.1)
     raise AssertionError(f"no process of {name}")
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 def test_budget_sigterm_and_outage_stop_a_run_in_one_line_and_it_goes_on(

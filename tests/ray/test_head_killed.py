@@ -54,10 +54,10 @@ if __name__ == "__main__":
     import tests.toys
     from srrag.runner.ray.data import RayDataRunner
     from srrag.runner.ray.loopback import keep_ray_here
-    from tests.warm_worker import be_patient
+    from tests.warm_worker import with_warm_workers
 
     keep_ray_here()
-    be_patient()
+    with_warm_workers()
     import ray.cloudpickle
 
     ray.cloudpickle.register_pickle_by_value(tests.toys)
