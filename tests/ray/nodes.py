@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,12 +16,9 @@ import ray
 import ray.cloudpickle
 from ray.cluster_utils import Cluster
 
-from srrag.core.step import ParallelMap
-from srrag.runner.ray.data import RayDataRunner
 from srrag.serve.ray.deployments import prepare
 
 PATIENCE_S = 280.0
-FREE_PIECES = 3
 MISSED_SOON = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
 """A node that is gone counts as gone after seconds, not after a quarter of a minute."""
 
@@ -139,47 +132,3 @@ class Running(threading.Thread):
         if self._failure is not None:
             raise self._failure
         return self._value
-
-
-@dataclass(frozen=True)
-class HeldPieces(RayDataRunner):
-    """A runner that notes where each piece of a build was made, and holds one on some nodes.
-
-    `held` names by function the node that keeps the first piece of it for ever. There the others
-    go on when this has happened, but for a few, which are done before.
-    """
-
-    notes: str = ""
-    held: Mapping[str, str] = field(default_factory=dict)
-
-    @contextmanager
-    def spread(self, gpus: float = 0.0) -> Iterator[ParallelMap]:
-        """Spread as ever, but for that."""
-        piece = partial(_noted, Path(self.notes), self.held)
-        with super().spread(gpus) as spread:
-            yield lambda call, items: spread(partial(piece, call), items)
-
-
-def _noted(notes: Path, held: Mapping[str, str], call: Callable[[Any], Any], item: Any) -> Any:
-    name = getattr(call, "func", call).__name__
-    here, sign = ray.get_runtime_context().get_node_id(), notes / f"{name}.held"
-    if held.get(name) == here:
-        sign.touch()
-        time.sleep(PATIENCE_S)
-    while name in held and not sign.exists() and len(made(notes, name)) >= FREE_PIECES:
-        time.sleep(0.02)
-    value = call(item)
-    piece = hashlib.md5(repr(item).encode()).hexdigest()
-    with (notes / f"{name}-{piece}.made").open("a", encoding="utf-8") as note:
-        note.write(f"{here}\n")
-    return value
-
-
-def made(notes: Path, name: str) -> list[list[str]]:
-    """For each piece that was made by a function, where that was."""
-    return [note.read_text("utf-8").split() for note in notes.glob(f"{name}-*.made")]
-
-
-def is_held(notes: Path, name: str) -> bool:
-    """Whether a piece of a function is held, and others are made."""
-    return (notes / f"{name}.held").exists() and len(made(notes, name)) >= FREE_PIECES

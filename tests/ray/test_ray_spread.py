@@ -45,15 +45,21 @@ def test_a_merge_of_more_than_a_bucket_goes_over_ray_and_is_the_same(tmp_path: P
 
 
 def test_shards_are_made_over_ray_and_again_where_a_worker_dies(tmp_path: Path) -> None:
-    """Six shards of short codes: the first attempt at one is killed once its index is written."""
+    """Six shards of short codes: the first attempt at one is killed once its index is written.
+
+    That one is made twice, each of the others once.
+    """
     inputs = parts_of(tmp_path / "p", clouds(1800), [100] * 18)
     build = BuildDenseIndex(flat_rows=600, shard_rows=300, pq_bytes=8)
-    died = tmp_path / "died"
+    died, notes = tmp_path / "died", tmp_path / "notes"
+    notes.mkdir()
     with RayDataRunner().spread() as spread:
 
         def once(call, items):  # type: ignore[no-untyped-def]
             def run(item: Any) -> Any:
                 value = call(item)
+                with (notes / item.path.stem).open("a") as note:
+                    note.write("made ")
                 if item.path.name == "shard-E-00002.faiss" and not died.exists():
                     died.touch()
                     os._exit(1)
@@ -66,6 +72,9 @@ def test_shards_are_made_over_ray_and_again_where_a_worker_dies(tmp_path: Path) 
             (tmp_path / name).mkdir()
             made[name] = build.build(inputs, tmp_path / name, place)
     assert died.exists()
+    times = {note.name: len(note.read_text().split()) for note in notes.iterdir()}
+    assert times.pop("shard-E-00002") == 2
+    assert len(times) > 5 and set(times.values()) == {1}, "each other one, and the codes"
     assert made["here"] == made["there"]
     assert made["there"]["shards"] == 6
     assert files(tmp_path / "here") == files(tmp_path / "there")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,28 +21,21 @@ import jobs.sweep
 import srrag.config.factory
 import srrag.runner.ingest
 import srrag.runner.pipeline_run
-import tests.ray.nodes
 from srrag.config.compose import configure
 from srrag.core.spec import file_sha256
-from srrag.runner.build import BuildJob
 from srrag.storage.atomic_write import read_json
 from srrag.storage.store import Store
 from tests.e2e.answered import GRAPH
 from tests.endpoint import Endpoint, serve
 from tests.endpoint_script import answer_by_rules
 from tests.ray.nodes import (
-    FREE_PIECES,
     PATIENCE_S,
-    HeldPieces,
     Running,
     actors,
-    by_value,
     delete_server,
     ids,
-    is_held,
     losable,
     lose,
-    made,
     node,
     nodes_up,
     serving,
@@ -63,7 +55,6 @@ HERE = ["profile.threads=1", "profile.resources.vectors.batch_rows=256"]
 QUICK = ["train.objective=[posterior]", "train.tau=[1.0]", "train.draws=20", "pipeline=srrag"]
 SHARDS = ["plan=graph", "+stages.dense.run.shard_rows=10"]
 CUT = {"ReadError", "RemoteProtocolError"}
-STEPS = ("raw", "parsed", "documents", "chunks", "windows", "triples", "vectors")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -203,37 +194,6 @@ def test_extraction_goes_on_when_a_node_is_lost(cluster: Cluster, tmp_path: Path
     assert 0 < len(stood) < len(written(root))
     assert stood.items() <= written(root).items(), "what stood was not made again"
     assert contents(root) == contents(whole)
-
-
-def test_only_the_lost_piece_of_an_index_is_made_again(
-    cluster: Cluster, here: Path, tmp_path: Path
-) -> None:
-    root, notes = tmp_path / "root", tmp_path / "notes"
-    notes.mkdir()
-    for name in STEPS:
-        shutil.copytree(here / "stages" / name, root / "stages" / name)
-    shutil.copy(here / "srrag.json", root)
-    argv = [f"root={root}", *SHARDS, "+stages.entities.run.bucket_facts=100"]
-    config = configure("build", [*argv, "stages.communities=null"])
-    reader, at = (
-        srrag.config.factory.make(config["corpus"], "corpus"),
-        srrag.config.factory.place(config),
-    )
-    lost = dict(zip(("group_bucket", "write"), cluster.worker_nodes, strict=True))
-    held = {name: str(each.node_id) for name, each in lost.items()}
-    runner = HeldPieces(cluster.address, notes=str(notes), held=held)
-    job = BuildJob(Store(root), srrag.config.factory.plan(config, reader), runner)
-    with by_value(tests.ray.nodes):
-        building = Running(lambda: job.run(reader.scan(), at))
-        for name, each in lost.items():
-            building.wait_for(partial(is_held, notes, name))
-            cluster.remove_node(each, allow_graceful=False)
-        building.ended()
-    for name in lost:
-        pieces = made(notes, name)
-        assert len(pieces) > 2 * FREE_PIECES
-        assert {len(where) for where in pieces} == {1}, "each was made once"
-    assert contents(root).items() <= contents(here).items()
 
 
 def written(root: Path) -> dict[str, int]:
