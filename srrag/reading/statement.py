@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from srrag.algo.terms import terms
-from srrag.reading.lexicon import lexicon, named_terms
+from srrag.reading.lexicon import alternatives, lexicon, named_terms
 
 Effect = Literal["up", "down", "better", "worse", "same"]
 Told = tuple[Effect, re.Match[str]]
@@ -167,10 +167,18 @@ Polarity = Literal["good", "bad", ""]
 _SPARED = re.compile(
     r"[- ]free\b|\bfree (?:of|from)\b|\btime (?:to|until)\b"
     r"|\b(?:who|with|those) (?:had )?(?:no|without)\b"
-    r"|\babsence of|\bsurviv\w+|\balive\b|\blife expectancy\b|\b(?:thresholds?|tolerance)\b",
+    r"|\babsence of|\bsurviv\w+|\balive\b|\blife expectancy\b|\b(?:thresholds?|tolerance)\b"
+    r"|\b(?:healing|recovery|union) times?\b",
     re.IGNORECASE,
 )
 """Tells of those whom an event passed by, or of the time until it."""
+_PACE = re.compile(r"\b(?:faster|slow\w*|accelerat\w*)", re.IGNORECASE)
+"""More of an event, and less of the time until it."""
+_WHO_DID_NOT = re.compile(
+    r"\b(?:who|which|that)(?: \w+){0,2} (?:not|never)\b"
+    rf"|\b(?:{alternatives('person')}|those) (?:not|never) \w+",
+    re.IGNORECASE,
+)
 _FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
 _BRACKET = re.compile(r"[(\[)\]]")
 _CLAUSE = re.compile(
@@ -225,10 +233,11 @@ def read_statement(
     wanted = polarity(outcome or clause)
     own = frozenset(terms(outcome)) | ({"fell"} if _FALLS.search(outcome) else frozenset())
     told = {_direction(cue, wanted): cue for cue in cues(clause, own)}
-    if _TAKEN_BACK.search(sentence, max(0, sentence.find(clause))):
-        direction: Direction = "no difference"
-    else:
-        direction = next(iter(told)) if len(told) == 1 else "unclear"
+    direction: Direction = next(iter(told)) if len(told) == 1 else "unclear"
+    if _TAKEN_BACK.search(clause):
+        direction = "no difference"
+    elif direction != "no difference" and _TAKEN_BACK.search(_behind(sentence, clause)):
+        direction = "unclear"  # of this outcome or of another
     if _roundabout(sentence, clause, direction, (outcome, intervention, comparator)):
         direction = "unclear"
     clear = _is_clear(sentence, direction)
@@ -308,24 +317,33 @@ def _roundabout(
     outcome, intervention, comparator = asked
     own = {*terms(intervention)} - {*terms(comparator)}
     other = {*terms(comparator)} - {*terms(intervention)}
-    if bool(_SPARED.search(clause)) != bool(_SPARED.search(outcome)):
+    if outcome and bool(_SPARED.search(clause)) != bool(_SPARED.search(outcome)):
+        return True
+    if _PACE.search(clause) and not _PACE.search(outcome):
         return True
     than = lexicon("than").search(clause)
     before, after = (clause[: than.start()], clause[than.end() :]) if than else (clause, "")
-    if not terms(before.rpartition(":")[2]):  # "Results: compared with rest, taping …"
-        after, _, before = after.partition(", ")
+    if than and (before.endswith(", ") or not terms(before.rpartition(":")[2])):
+        after, _, rest = after.partition(", ")  # "At 12 weeks, compared with rest, taping …"
+        before += rest
     withheld = lexicon("withheld")
-    if own and withheld.search(before) and not withheld.search(f"{outcome} {intervention}"):
+    compared = own or other
+    if compared and withheld.search(before) and not withheld.search(f"{outcome} {intervention}"):
         return True
     same = direction == "no difference"
-    if not same and (_denies_a_name(before) or (own and lexicon("within").search(clause))):
+    if not same and (_denies_a_name(before) or (compared and lexicon("within").search(clause))):
+        return True
+    if _WHO_DID_NOT.search(before):
         return True
     if own & {*terms(after)} and not withheld.search(after):
         return True
-    behind = sentence[sentence.find(clause) + len(clause) :]
     control = lexicon("control" if than else "control_group").search(before)
-    others = control or other & {*terms(before)} or own & {*terms(behind)}
+    others = control or other & {*terms(before)} or own & {*terms(_behind(sentence, clause))}
     return bool(others) and not own & {*terms(before)}
+
+
+def _behind(sentence: str, clause: str) -> str:
+    return sentence[sentence.find(clause) + len(clause) :]
 
 
 def _denies_a_name(text: str) -> bool:

@@ -309,7 +309,11 @@ def _opposed(
         if not apart or outcome[i] < DIFFER_OUTCOME:
             continue
         said, other = (read_statement(found[n].core, named) for n in (lead, i))
-        both = said.clear and other.clear and not lexicon("within").search(found[i].core)
+        both = (
+            said.clear
+            and other.clear
+            and not any(lexicon("within").search(found[n].core) for n in (lead, i))
+        )
         if both and other.direction != said.direction:
             return [lead, i, *(each for each in others if each != i)], [lead, i]
     return chosen, []

@@ -14,7 +14,6 @@ from srrag.answer.select.candidates import Candidate, Passage, asked_outcome, ca
 from srrag.answer.select.quotes import ExtractRule
 from srrag.core.schema import NO_CHOICE
 from srrag.reading.lexicon import lexicon, named_terms
-from srrag.reading.prose import plain
 from srrag.reading.statement import Direction, read_statement
 
 POLAR = frozenset(("yes", "no", "maybe"))
@@ -89,21 +88,20 @@ def by_direction(question: str, told: Sequence[Direction], passages: Sequence[Pa
     """Choose by the direction in the best sentence of the first passage's paper.
 
     Sentences rank by the share of the outcome's and the question's words that they hold, results
-    and conclusions first. Those that tell no direction are passed over; if none does, the whole
-    passages are read.
+    and conclusions first. Those that tell no direction or name nothing of the outcome are passed
+    over.
     """
     asked = parts(question)
     paper = [n for n, each in enumerate(passages) if not n or each.title == passages[0].title]
     found = [each for each in candidates(passages) if each.passage in paper and not each.plan]
     found.sort(key=lambda each: -_on_question(each, asked.outcome, question))
-    texts = [(each.core, each.passage) for each in found]
-    texts += [(plain(passages[n].text), n) for n in paper]
     outcome = "" if asked.outcome == question else asked.outcome
-    for text, passage in texts:
-        said = read_statement(text, outcome, asked.intervention, asked.comparator).direction
-        if said != "unclear":
+    words = {*named_terms(outcome)}
+    for each in found:
+        said = read_statement(each.core, outcome, asked.intervention, asked.comparator).direction
+        if said != "unclear" and (not words or words & each.stems):
             index = told.index(said) if said in told else NO_CHOICE
-            return Chosen(index, text, (passage + 1,))
+            return Chosen(index, each.core, (each.passage + 1,))
     return Chosen(NO_CHOICE, "No sentence of the first paper tells a direction.")
 
 
