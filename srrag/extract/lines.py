@@ -173,8 +173,9 @@ def read_line(text: str) -> Line | Bad:
     if found := _RELATION.fullmatch(body):
         return RelationLine(*cited, _ids(found[1]), found[2], _ids(found[3]))
     if found := _ATTRIBUTE.fullmatch(body):
+        value = found[3].partition("|")[0]  # a value has no other names
         return AttributeLine(
-            *cited, int(found[1]), "_".join(found[2].split()), found[3][:_MAX_NAME_CHARS].strip()
+            *cited, int(found[1]), "_".join(found[2].split()), value[:_MAX_NAME_CHARS].strip()
         )
     if found := _ENTITY.fullmatch(body):
         names = [name for part in found[3].split("|") if (name := part.strip()[:_MAX_NAME_CHARS])]
