@@ -31,7 +31,7 @@ from srrag.extract.lines import (
         ("12. Outcome: pain (0 @ 1) @[2]", EntityLine((2,), 1.0, 12, "Outcome", "pain (0 @ 1)")),
         ("3.dose: 400 mg: twice @4?", AttributeLine((4,), 0.5, 3, "dose", "400 mg: twice")),
         ("0.study_design: RCT @0", AttributeLine((0,), 1.0, 0, "study_design", "RCT")),
-        ("5.measure_name: walk test | 6MWT @8", AttributeLine((8,), 1.0, 5, "measure_name", "walk test")),
+        ("5.outcome: walk | 6MWT @8", AttributeLine((8,), 1.0, 5, "outcome", "walk")),
         ("1,2 has_condition 7 @2?70", RelationLine((2,), 0.7, (1, 2), "has_condition", (7,))),
         ("1 part_of 2 @3-5, 9.", RelationLine((3, 4, 5, 9), 1.0, (1,), "part_of", (2,))),
         (
