@@ -19,7 +19,7 @@ _LAID_OUT_PAGES, _LAID_OUT_SHARE = 2, 0.3
 """Where the layout tells what is no line of the text: heads of left and right pages differ."""
 _MIN_REPEATS = 3
 _TAIL_CHARS = 300
-_LOOK_AHEAD = 5
+_LOOK_AHEAD, _MIN_AUTHORS = 5, 2
 _BARE = 6
 """Level of a list of references whose name bears no mark of a heading."""
 
@@ -59,8 +59,10 @@ _REFERENCES = re.compile(
     r"|reference list|references and notes)(?: list)?:?",
     re.IGNORECASE,
 )
+_AUTHOR = r"\b[A-Z][\w'\u2019-]+,? (?:[A-Z]\.?[ -]?){1,3}(?:[,.;:&]|and\b|et al|$)"
+_ITEM_START = re.compile(rf"(?:[-*] )?(?:\[?\d{{1,4}}[\]).] ?)?{_AUTHOR}")
 _REFERENCE_ITEM = re.compile(
-    r".{0,400}?(?:\b[A-Z][\w'\u2019-]+,? (?:[A-Z]\.?[ -]?){1,3}(?:[,.;:&]|and\b|et al|$)"
+    rf".{{0,400}}?(?:{_AUTHOR}"
     r"|\b(?:19|20)\d\d[a-z]?[;,.:)]|\bdoi\b|https?:)"
     r"|(?:[-*] )?(?:\[\d{1,4}\]|\d{1,4}[.)]) .{0,200}\b(?:19|20)\d\d\b"
 )
@@ -224,23 +226,30 @@ def _is_over(lines: Sequence[str], index: int, apart: bool) -> bool:
     """Whether a line and most of the next ones look like no items of a list.
 
     An item may go on over lines that look like none, so without a blank line above none of the next
-    five may.
+    five may. Items of institutions look like none, so the list goes on if authors open lines soon.
     """
     own, *after = _items_ahead(lines, index) or [True]
-    if apart:
-        return not own and 2 * sum(after) <= len(after)
-    return not (own or any(after)) and len(after) == _LOOK_AHEAD - 1
+    if own or 2 * sum(after) > len(after):
+        return False
+    if not apart and (any(after) or len(after) < _LOOK_AHEAD - 1):
+        return False
+    return sum(_items_ahead(lines, index, 3 * _LOOK_AHEAD, _ITEM_START)) < _MIN_AUTHORS
 
 
-def _items_ahead(lines: Sequence[str], start: int) -> list[bool]:
+def _items_ahead(
+    lines: Sequence[str],
+    start: int,
+    most: int = _LOOK_AHEAD,
+    item: re.Pattern[str] = _REFERENCE_ITEM,
+) -> list[bool]:
     """Whether each of the next lines looks like an item, up to an edge of a list."""
     ahead: list[bool] = []
-    for line in lines[start : start + 4 * _LOOK_AHEAD]:
+    for line in lines[start : start + 4 * most]:
         bare = line.strip()
-        if len(ahead) == _LOOK_AHEAD or any(edge.fullmatch(bare) for edge in _LIST_EDGES):
+        if len(ahead) == most or any(edge.fullmatch(bare) for edge in _LIST_EDGES):
             break
         if bare:
-            ahead.append(bool(_REFERENCE_ITEM.match(bare)))
+            ahead.append(bool(item.match(bare)))
     return ahead
 
 

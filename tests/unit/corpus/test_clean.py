@@ -189,6 +189,12 @@ WRAPPED = "\n\n".join(
     f" the knee or hip\nor back. J Knee. 2019;{n}:2." for n in range(1, 7)
 )  # fmt: skip
 
+INSTITUTIONS = (
+    "World Health Organization\nInternational\nclassification of functioning\nGeneva, 2001\n\nNational"
+    " Institute for Health and Care\nExcellence. Low back\npain in over sixteens\nLondon, 2016"
+)
+MIXED = f"{WRAPPED}\n\n{INSTITUTIONS}\n\n{WRAPPED}"
+
 
 @pytest.mark.parametrize(
     ("text", "kept"),
@@ -202,6 +208,10 @@ WRAPPED = "\n\n".join(
         (f"Q is good.\n\nReferences\n\n{WRAPPED}\n\nChapter 2\n\nNever give Q.", "Q is good.\n\nChapter 2"
          "\n\nNever give Q."),
         (f"Q is good.\n\nReferences\n\n{ITEMS}\n\nFurther reading\n\n{ITEMS}", "Q is good."),
+        (f"Q is good.\n\nReferences\n\n{MIXED}", "Q is good."),
+        ("Q is good.\n\nReferences\n\n" + MIXED.replace("\n\n", "\n"), "Q is good."),
+        (f"Q is good.\n\nReferences\n\n{MIXED}\n\nDiscussion\n\nQ helped (Smith 2001).\n\nIt is safe.",
+         "Q is good.\n\nDiscussion\n\nQ helped (Smith 2001).\n\nIt is safe."),
     ],
 )  # fmt: skip
 def test_a_list_of_references_without_headings_ends_where_its_items_end(
