@@ -308,6 +308,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(r"&(?:#(?P<dec>\d{1,7})|#[xX](?P<hex>[0-9A-Fa-f]{1,6})|(?P<name>\w{2,31}));")
+_CODED = re.compile(rf"\s|{_ENTITY.pattern}")
 _NUMBER_BEFORE = re.compile(r"(?:[\d)]|\d[.,%])( ?)\Z")
 _RAISED = re.compile(r"[+\-\u2212\u2013]?\d(?P<alone>[\d,.\u2013-]*\Z)?")
 _SUP_END = re.compile(r"</sup\s*>", re.IGNORECASE)
@@ -381,13 +382,21 @@ def strip_tags(text: str) -> str:
         if name == "sup" and not match["close"]:
             end = _SUP_END.search(text, at, at + _MOST_RAISED)
             raised = decode_entities(_TAG.sub("", text[at : end.start() if end else at]))
-            if is_raised_number(before, raised.strip(), text[end.end() :][:1] if end else ""):
+            after = text[end.end() : end.end() + 1] if end else ""
+            if is_raised_number(before, raised.strip(), after):
                 piece, put = piece.rstrip(" "), "^"
-                at += len(raised) - len(raised.lstrip())
+                at = _skip_blanks(text, at)
         if put == " ":
             before = ""
         parts += (piece, put)
     return "".join([*parts, text[at:]])
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    """Return where the next character stands that is no blank, also none coded as an entity."""
+    while (found := _CODED.match(text, at)) and not decode_entities(found[0]).strip():
+        at = found.end()
+    return at
 
 
 def is_raised_number(before: str, raised: str, after: str) -> bool:

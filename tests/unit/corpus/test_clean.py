@@ -71,6 +71,7 @@ def test_comparisons_in_angle_brackets_survive_unchanged() -> None:
         ("CO<sub>2</sub> and 10<sup>6</sup> cells", "CO2 and 10^6 cells"),
         ("Age was 65.<sup>12</sup> In 45%<sup>3</sup> it fell", "Age was 65.^12 In 45%^3 it fell"),
         ("10 <sup>9</sup>/L or 10<sup> 6</sup>/L", "10^9/L or 10^6/L"),
+        ("10<sup>&nbsp;6</sup> or 10<sup>&#8202; &minus;6</sup>", "10^6 or 10^\u22126"),
         ("10<sup><i>6</i></sup> or <i>10</i><sup>6</sup>", "10^6 or 10^6"),
         ("10<sup>&minus;6</sup> or 10<sup>&#8722;6</sup>", "10^\u22126 or 10^\u22126"),
         ("of 20 <sup>131</sup>I scans, 10 <sup>99m</sup>Tc", "of 20 131I scans, 10 99mTc"),
