@@ -16,7 +16,8 @@ from srrag.corpus.grade_rules import DECISIVE_RULES, first_hit
 
 _HEADING = re.compile(r"^(#{1,6}) +(\S.*)$", re.MULTILINE)
 _ABSTRACT_NAME = re.compile(  # with a word behind it, it names a part, as "Summary answer" does
-    r"(?:structured )?(?:abstract|summary)(?: ?[^\w ].{0,20})?", re.IGNORECASE
+    r"(?:structured )?(?:abstract(?: (?:and|in)\b.{0,20})?|summary)(?: ?[^\w ].{0,20})?",
+    re.IGNORECASE,
 )
 _METHODS_NAME = re.compile(
     r"\b(?:methods?|methodology|design|participants?|patients?|subjects?|setting|interventions?"
