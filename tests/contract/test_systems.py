@@ -8,10 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from srrag.config import factory
 from srrag.config.compose import configure
@@ -20,25 +23,14 @@ from srrag.llm.completion import Rules
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMS = sorted(each.parent.name for each in (REPOSITORY / "srrag/systems").glob("*/__init__.py"))
-WITHOUT = {"rasrag": ["fit_thresholds", "plan=systems"], "ideprag": ["plan=systems"]}
-"""What goes with a folder beside the system, as docs/systems.md says."""
+WITHOUT = ["fit_thresholds", "plan=systems"]
+"""What goes with folders beside the systems, as docs/systems.md says."""
 ASKED = """
 import json, os, sys
 from importlib import import_module
 from pkgutil import iter_modules
 
-# What others wrote is imported once; each fork then has a package of its own to read.
-import jobs
-for each in iter_modules(jobs.__path__):
-    import_module(f"jobs.{each.name}")
-for name in [name for name in sys.modules if name.partition(".")[0] in ("srrag", "jobs")]:
-    del sys.modules[name]
-for folder in sys.argv[1:]:
-    if not (child := os.fork()):
-        break
-    assert os.waitpid(child, 0)[1] == 0
-else:
-    sys.exit()
+folder = sys.argv[1]
 sys.path[0] = folder
 os.chdir(folder)
 import jobs, srrag
@@ -76,38 +68,53 @@ def test_a_question_costs_so_many_steps_of_a_model(row: str, calls: int) -> None
     assert len(asking) == calls
 
 
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """What a package says that has all systems but one, by that one."""
-    base = tmp_path_factory.mktemp("without")
+@pytest.mark.slow
+def test_the_rest_works_where_the_folders_of_all_systems_are_deleted(tmp_path: Path) -> None:
+    for part in ("srrag", "conf", "jobs"):
+        shutil.copytree(REPOSITORY / part, tmp_path / part)
     for system in SYSTEMS:
-        kept = shutil.ignore_patterns(system)  # what is compiled is compiled for all
-        for part in ("srrag", "conf", "jobs"):
-            shutil.copytree(REPOSITORY / part, base / system / part, ignore=kept)
-        assert not (base / system / "srrag/systems" / system).exists()
+        shutil.rmtree(tmp_path / "srrag/systems" / system)
     ran = subprocess.run(
-        [sys.executable, "-c", ASKED, *(str(base / system) for system in SYSTEMS)],
+        [sys.executable, "-c", ASKED, str(tmp_path)],
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         cwd=REPOSITORY,
         check=True,
         capture_output=True,
         text=True,
     )
-    return dict(zip(SYSTEMS, map(json.loads, ran.stdout.splitlines()), strict=True))
+    pipelines, modules, loaded, without = json.loads(ran.stdout)
+    names = {path.stem for path in (REPOSITORY / "srrag/systems").rglob("pipeline/*.yaml")}
+    assert len(names) >= len(SYSTEMS) and not names & set(pipelines) and "hybrid" in pipelines
+    assert loaded == [] and not [name for name in modules if ".systems." in name]
+    assert without == WITHOUT
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_rest_works_where_the_folder_of_a_system_is_deleted(
-    system: str, told: dict[str, list[Any]]
-) -> None:
-    names = {path.stem for path in (REPOSITORY / "srrag/systems" / system).rglob("pipeline/*.yaml")}
-    pipelines, modules, loaded, without = told[system]
+def test_a_pipeline_or_a_plan_of_a_system_is_made_of_its_own_and_of_the_rest(system: str) -> None:
+    own = [path for each in ("pipeline", "plan") for path in configured(system, each)]
     others = [each for each in SYSTEMS if each != system]
-    assert names and not names & set(pipelines) and "hybrid" in pipelines
-    assert {f"srrag.systems.{each}" for each in others} == set(loaded), "no module of theirs"
-    assert {name.split(".")[2] for name in modules if ".systems." in name} == {*others}
-    assert without == WITHOUT.get(system, [])
+    theirs = {str(path.stem) for each in others for path in configured(each, "**")}
+    for each in others:
+        theirs |= set(import_module(f"srrag.systems.{each}").KINDS)
+    named = {word for path in own for word in named_in(yaml.safe_load(path.read_text("utf-8")))}
+    assert own and not named & theirs
+    package = REPOSITORY / "srrag/systems" / system / "__init__.py"
+    assert "import" not in package.read_text("utf-8"), "naming its kinds loads none of its modules"
+
+
+def configured(system: str, group: str) -> list[Path]:
+    return sorted((REPOSITORY / "srrag/systems" / system / "conf").glob(f"{group}/**/*.yaml"))
+
+
+def named_in(config: Any) -> Iterator[str]:
+    """The kinds and the files that a configuration names."""
+    if isinstance(config, dict):
+        yield from (each.rpartition("/")[2] for each in config.get("defaults", []))
+        yield from [config["_target_"]] if "_target_" in config else []
+        config = list(config.values())
+    if isinstance(config, list):
+        for each in config:
+            yield from named_in(each)
 
 
 def test_core_and_lab_name_no_system() -> None:
