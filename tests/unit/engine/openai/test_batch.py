@@ -1,13 +1,8 @@
-"""Answers from batch files: any file, any order, failed, expired, cut off, strange or killed."""
+"""Answers from batch files: any file, any order, failed, expired, cut off or strange."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,7 +24,6 @@ from srrag.serve.snapshot import SharedEngines
 from srrag.storage.store import Store
 from srrag.systems.ideprag.search_topics import FindSearchWords
 from tests.batch_runner import Request, answer, completed, expired, of_openai, of_vllm, requests
-from tests.conftest import REPOSITORY
 from tests.engines import AskNumbers, good, prompt
 from tests.toys import number_parts, plan
 
@@ -321,44 +315,6 @@ def test_two_engines_tell_both_folders(tmp_path: Path) -> None:
             engines.clients[each].complete([prompt("a")], 0, [True])
     assert str(tmp_path / "batch") in str(caught.value)
     assert str(tmp_path / "other") in str(caught.value)
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from tests.unit.engine.openai.test_batch import run
-run(Path(sys.argv[1]))
-"""
-
-
-def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path: Path) -> None:
-    """Each kill comes a little later; at last no prompt was asked twice and none is missing."""
-    batch = tmp_path / "batch"
-    started = time.monotonic()
-    with pytest.raises(AnswersAwaited):
-        run(tmp_path / "untouched")
-    alone_s = time.monotonic() - started
-    for step in range(8):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path)],
-            cwd=REPOSITORY, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        try:
-            process.wait(2.0 + step * max(0.15, alone_s / 4))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait(60)
-        if batch.exists():
-            answer(batch, answered if step % 2 else lambda r: None)
-    for _ in range(3):
-        try:
-            assert run(tmp_path) == words()
-            break
-        except AnswersAwaited:
-            answer(batch, answered)
-    assert set(asked(tmp_path).values()) == {1}
-    totals = CompletionLog(tmp_path / "root" / "completions").totals()
-    assert (totals.completions, totals.paid_twice) == (COUNT, 0)
 
 
 def test_a_server_refuses_to_wait_for_files(tmp_path: Path) -> None:
