@@ -1,4 +1,4 @@
-"""CPU time for tests of growth: the best of three runs, without the garbage collector."""
+"""CPU time for tests of growth: the best of some runs, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 
 
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """The least CPU seconds of three runs: other work on the machine can only slow a run down."""
+def cpu_seconds(work: Callable[[], object], runs: int = 3) -> float:
+    """The least CPU seconds of the runs: other work on the machine can only slow a run down."""
     seconds = []
     gc.collect()
     gc.disable()
     try:
-        for _ in range(3):
+        for _ in range(runs):
             started = time.process_time()
             work()
             seconds.append(time.process_time() - started)
