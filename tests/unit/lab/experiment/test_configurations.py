@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from srrag.config.compose import configure
 from srrag.config.words import choices, model_of
@@ -116,19 +117,28 @@ def test_an_engine_of_a_row_takes_nothing_of_the_judge(
     assert configure("evaluate", shlex.split(judged)[2:-1])["engine"] == asked
 
 
-SWEEPS = list(choices("sweep"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SWEEPS)
-def test_every_row_of_every_file_can_be_left_out(name: str) -> None:
+@pytest.mark.parametrize("name", ["systems", "rethinking_recorded"])  # one goes on from another
+def test_every_row_of_a_file_can_be_left_out(name: str) -> None:
     given = ["root=R", "bench=sample", f"sweep={name}"]
-    rows = configure("sweep", given)["sweep"]["rows"]
-    each = list(rows)
-    for out in (each[::2], each[1::2]):  # every row is left out once, beside rows that stay
-        left = configure("sweep", [*given, *(f"sweep.rows.{row}=null" for row in out)])["sweep"]
-        assert [row for row, items in left["rows"].items() if items is None] == out
-    assert configure("sweep", given)["sweep"]["baseline"] in {None, *rows}
+    rows = list(configure("sweep", given)["sweep"]["rows"])
+    left = configure("sweep", [*given, *(f"sweep.rows.{row}=null" for row in rows)])["sweep"]
+    assert rows and left["rows"] == dict.fromkeys(rows)
+
+
+def test_names_of_rows_can_be_written_in_an_override_and_a_baseline_is_a_row() -> None:
+    paths = choices("sweep")
+    stated = {name: yaml.safe_load(path.read_text("utf-8")) for name, path in paths.items()}
+    own = {name: each.get("sweep", each) for name, each in stated.items()}
+    before = {name: stated[name].get("defaults", [])[:-1] for name in paths}
+    for name, each in own.items():
+        theirs = [own[other] for other in before[name]]
+        rows = {row for one in (each, *theirs) for row in one["rows"]}
+        assert all(row.isidentifier() for row in rows), name
+        assert next(one["baseline"] for one in (each, *theirs) if "baseline" in one) in {
+            None,
+            *rows,
+        }
 
 
 def test_all_files_that_are_lacking_are_named_at_once_with_what_makes_them(
