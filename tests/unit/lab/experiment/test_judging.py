@@ -45,7 +45,8 @@ def folder(tmp_path: Path) -> Path:
 def arguments(folder: Path, *more: str, answers_: str = "both.parquet") -> list[str]:
     return [
         "bench=answers", f"bench.path={folder / 'gold.jsonl'}",
-        f"bench.answers={folder / answers_}", f"out={folder / 'out'}", "resamples=200", *more,
+        f"bench.answers={folder / answers_}", f"out={folder / 'out'}", "resamples=200",
+        "controls=false", *more,
     ]  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def test_stored_answers_are_judged_by_rules_without_a_root(folder: Path) -> None
 
 
 def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
-    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}", "controls=false")
+    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
     baseline = summary["rows"][summary["baseline"]]
     assert baseline["missing"] == {"not answered": 1}
     assert baseline["metrics"]["faithfulness"]["value"] == 0.5
@@ -87,7 +88,8 @@ def test_questions_without_an_answer_count_as_failures(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_what_a_control_reaches_too_is_unfit_and_not_tested(folder: Path) -> None:
-    summary = judged(folder, f"bench.baseline_answers={folder / 'one.parquet'}")
+    baseline = f"bench.baseline_answers={folder / 'one.parquet'}"
+    summary = judged(folder, baseline, "controls=true")
     assert summary["unfit"]["citation_valid"].startswith("unfit here: echo 1.000")
     assert "p" not in summary["difference"]["citation_valid"]
     assert summary["controls"]["gold answer"]["metrics"]["nugget_coverage"]["value"] == 1.0
@@ -226,7 +228,7 @@ def test_a_case_that_ends_a_judge_counts_where_its_gold_says_something(
         return rule(step, case)
 
     monkeypatch.setattr(JudgeClaims, "rule", odd)
-    summary = judged(folder, "controls=false")
+    summary = judged(folder)
     metrics = summary["metrics"]
     assert (metrics["faithfulness"]["value"], metrics["faithfulness"]["failed"]) == (0.5, 1)
     assert metrics["citation_valid"]["value"] == 1.0, "known without the judge"
