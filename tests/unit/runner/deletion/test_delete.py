@@ -107,27 +107,6 @@ def test_a_later_version_of_a_document_named_by_content_is_read(papers: Path, ro
     assert not holding(root, SECRET + " reduced")
 
 
-@pytest.mark.slow
-def test_every_build_and_configuration_of_the_root_lets_go(papers: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    coarse = ["stages.sparse=null", "+stages.chunks.run.target_tokens=40"]
-    build(root, papers, *PLAIN)
-    document = document_of(root, f"{SECRET}.md")
-    build(root, papers, *PLAIN, "build=neutral", "schema=neutral")
-    build(root, papers, *PLAIN, *coarse, "build=gone")
-    (root / "builds" / "gone.json").unlink()
-    few = write_papers(tmp_path / "few", TREATMENTS[:2])
-    build(root, few, *PLAIN, "build=few")
-    before = tables(root, "few")
-    assert forget(root, f"doc_id='{document}'")["builds"] == ["default", "neutral"]
-    assert not holding(root, SECRET)
-    assert traces(root, document) == []
-    assert tables(root, "few") == before
-    for name in ("default", "neutral", "few"):
-        config = configure("verify", [f"root={root}", f"build={name}"])
-        assert jobs.verify.run(config)["problems"] == []
-
-
 def test_duplicates_that_name_it_go_too(papers: Path, tmp_path: Path) -> None:
     lines = [
         {"id": n, "text": f"Trial {n} of {t} for heel pain."} for n, t in enumerate(TREATMENTS)
@@ -186,20 +165,6 @@ def test_what_any_job_keeps_of_it_is_found_and_deleted(root: Path, held: str) ->
         plant(root / place, text)
     found = traces(root, document)
     assert [place for place in PLACES if not any(place in line for line in found)] == []
-
-
-def test_an_output_of_before_the_forgetting_is_a_trace(root: Path) -> None:
-    document = document_of(root, f"{SECRET}.md")
-    shown = root / "jobs" / "export" / "graph.graphml"
-    plant(shown, SECRET)
-    written = shown.stat().st_mtime_ns
-    forget(root, f"doc_id='{document}'")
-    plant(shown, SECRET)
-    plant(root / "jobs" / "build" / "summary.json", "{}")
-    assert traces(root, document) == [], "names alone say nothing of where they are from"
-    os.utime(shown, ns=(written, written))
-    (line,) = traces(root, document)
-    assert str(shown) in line
 
 
 def test_an_output_of_before_is_a_trace_also_if_the_clock_went_back(root: Path) -> None:
