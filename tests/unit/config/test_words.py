@@ -12,6 +12,7 @@ from srrag.config.compose import configure
 from srrag.config.keys import choices, reference
 from srrag.config.words import CHOICES, CONF, choices_said, in_full, model_of
 from srrag.core.errors import UsageError
+from srrag.model import linear
 from srrag.storage.store import Store
 
 
@@ -124,7 +125,8 @@ def test_a_bad_file_of_choices_is_named(tmp_path: Path, text: str, said: str) ->
         configure("ask", [f"root={tmp_path}/R", "question=x"])
 
 
-def test_init_writes_the_choices(tmp_path: Path) -> None:
+def test_init_writes_the_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "rates", lambda: {"float32": 50.0})
     root = f"root={tmp_path}/R"
     srrag.run("init", root, "arithmetic=float32", "model=ollama/m")
     srrag.run("init", root, "arithmetic=float32", "pipeline=bm25")
