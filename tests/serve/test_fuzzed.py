@@ -47,10 +47,20 @@ def asked(url: str, operation: Any, mode: GenerationMode) -> set[int]:
     return statuses
 
 
+def takes_any_text(operation: Any) -> bool:
+    """Whether texts in its path are all that it is given: no request to it can be wrong."""
+    given = [each.definition["schema"] for each in operation.path_parameters]
+    more = operation.query or operation.headers or operation.cookies or operation.body
+    any_text = all({**schema, "title": ""} == {"type": "string", "title": ""} for schema in given)
+    return bool(given) and any_text and not more
+
+
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_no_request_makes_the_server_fail(url: str, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_url(f"{url}openapi.json")
     operations = [found.ok() for found in schema.get_all_operations()]
+    if mode is GenerationMode.NEGATIVE:
+        operations = [each for each in operations if not takes_any_text(each)]
     seen = {operation.label: asked(url, operation, mode) for operation in operations}
     assert len(seen) >= 13
     if mode is GenerationMode.POSITIVE:
