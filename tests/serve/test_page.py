@@ -104,7 +104,7 @@ def test_a_question_is_answered_and_its_citation_opens_the_evidence(
         box = paper.bounding_box()
         assert box and -5 <= box["y"] < 700, "it is in view"
         assert "shown" in (row.get_attribute("class") or "")
-        accessible(page)
+        accessible(page, view)
 
 
 def test_the_answer_streams_and_progress_says_what_happens(browser: Browser, url: str) -> None:
@@ -159,7 +159,7 @@ def test_studies_are_put_side_by_side_when_it_is_asked_for(
         assert "≠ another" in fits and "✓ as asked" in fits and "not told" in fits
         assert "Indirectness: concern" in page.inner_text(".domains")
         page.locator("#across").scroll_into_view_if_needed()
-        accessible(page)
+        accessible(page, view)
 
 
 @pytest.mark.parametrize("view", ["desk", "phone"])
@@ -185,7 +185,7 @@ def test_beside_a_models_answer_stands_what_the_findings_say_without_a_click(
         assert "The answer cites 1 of them." in beside
         assert "The studies do not say the same: they differ in people, frequency" in beside
         assert "Of concern: inconsistency" in beside and "Not judged: risk of bias" in beside
-        accessible(page)
+        accessible(page, view)
         assert page.locator(".comparison").count() == 0
         page.get_by_role("button", name="Study by study").click()
         settled(page)

@@ -54,7 +54,7 @@ def test_two_runs_are_compared(browser: Browser, url: str, view: str) -> None:
         sides = page.locator(".side")
         assert sides.locator("h3").all_text_contents() == ["jobs/words", "jobs/both"]
         assert "The two runs differ in" in page.inner_text("#changes")
-        accessible(page)
+        accessible(page, view)
         sides.nth(1).locator(".cite").first.click()
         opened = page.locator(".card[open]")
         assert opened.count() == 1 and opened.locator("mark").count()
@@ -103,7 +103,6 @@ def test_five_runs_stand_side_by_side_and_a_trace_has_a_link(browser: Browser, u
         expect(page.locator("#questions .chip.other").first).to_contain_text("runs")
         page.locator("#questions > li > button").filter(has_text="bed rest").click()
         expect(page.locator(".side")).to_have_count(5)
-        accessible(page)
         picture(page, "runs-five")
         page.locator(".trace > summary").first.click()
         page.locator(".permanent").first.click()
@@ -175,7 +174,7 @@ def test_the_graph_of_an_answer_is_walked(browser: Browser, url: str, view: str)
         with arrival(page):
             page.click("#as-graph")
         assert page.inner_text("h1") == CAST
-        accessible(page)
+        accessible(page, view)
         picture(page, f"graph-{view}")
         treatment = concepts(page, 1).first
         treatment.focus()
@@ -189,7 +188,7 @@ def test_the_graph_of_an_answer_is_walked(browser: Browser, url: str, view: str)
         first = panel.locator(".studies > li").first
         assert first.locator(".grade").count() == 1 and first.locator("mark").count() >= 1
         assert names[0] in page.inner_text("#said"), "told to who listens"
-        accessible(page)
+        accessible(page, view)
         shared = page.url
         page.goto("about:blank")
         page.goto(shared)
