@@ -1,6 +1,5 @@
 """PubMed's files with retractions, concerns, corrections, updates and a deletion, end to end."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from srrag.runner.summary import read_rejects
 from srrag.runner.verify import verify
 from srrag.storage.store import Store
 from tests.conftest import NO_SHARED, run_build
-from tests.unit.library.test_mcp_server import content, talk
 from tests.unit.serve.serving import served, settings
 
 CORPUS = Path(__file__).parents[3] / "shared/data/retracted"
@@ -165,13 +163,6 @@ def test_python_and_the_retrievers_say_that_a_paper_is_retracted(root: Path) -> 
         pytest.importorskip("llama_index.core", reason="without the extra llamaindex")
         nodes = llama_index_retriever(opened, k=12, pipeline="bm25").retrieve(RETRACTED)
         assert IS_RETRACTED in {each.node.metadata["status"] for each in nodes}
-
-
-def test_an_assistant_is_told_that_a_paper_is_retracted(root: Path) -> None:
-    pytest.importorskip("mcp", reason="without the extra mcp")
-    told = asyncio.run(talk(root, RETRACTED, *SHOWN))
-    assert IS_RETRACTED in {each["status"] for each in content(told["answer"])["papers"]}
-    assert IS_RETRACTED in {each["status"] for each in content(told["found"])["passages"]}
 
 
 def test_the_api_says_that_a_paper_is_retracted(root: Path) -> None:
