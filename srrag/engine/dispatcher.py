@@ -128,7 +128,8 @@ class Budget:
 
     def _exceeded(self, need: tuple[int, float]) -> str | None:
         """The ceiling that a call would pass, after a look at the log if one is due."""
-        scarce = self._passed((2 * need[0], 2 * need[1])) is not None
+        # A look can only add to what is spent: it makes no room for a call that has none.
+        scarce = self._passed(need) is None and self._passed((2 * need[0], 2 * need[1])) is not None
         if self.paid is not None and (scarce or time.monotonic() - self._looked >= LOOK_S):
             tokens, usd = self.paid.total()
             self.tokens, self.usd = max(self.tokens, tokens), max(self.usd, usd)

@@ -11,7 +11,7 @@ import pytest
 
 from srrag.engine.base import TEMPLATE_TOKENS, Call, Reply, Session, key_of, schema_json
 from srrag.engine.dispatcher import MIN_WATCHED, Budget, Dispatchers, open_budget
-from srrag.engine.log.completion_log import CompletionLog
+from srrag.engine.log.completion_log import CompletionLog, Payments
 from srrag.engine.log.journal import Journal
 from srrag.engine.openai.engine import HttpEngine
 from srrag.llm.completion import Account, BudgetSpent, EngineStopped, Fault, Prompt
@@ -342,6 +342,29 @@ def test_near_the_ceiling_a_call_waits_for_another(most: dict[str, Any]) -> None
         assert budget._reserved.keys() == {key(2)}
 
     asyncio.run(scene())
+
+
+def test_calls_that_wait_for_room_do_not_look_at_the_log(tmp_path: Path) -> None:
+    looks = 0
+
+    class Watched(Payments):
+        def total(self) -> tuple[int, float]:
+            nonlocal looks
+            looks += 1
+            return super().total()
+
+    async def scene() -> None:
+        budget = Budget(max_tokens=2 * MOST, paid=Watched(tmp_path))
+
+        async def ask(number: int) -> None:
+            await budget.reserve(ENGINE, shaped_call(number))
+            await asyncio.sleep(0)
+            budget.release(shaped_call(number))
+
+        await asyncio.wait_for(asyncio.gather(*map(ask, range(60))), 60)
+
+    asyncio.run(scene())
+    assert 0 < looks < 2 * 60, "about one a call that goes out"
 
 
 def test_without_a_ceiling_nothing_is_reserved() -> None:
