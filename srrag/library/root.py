@@ -20,7 +20,7 @@ from srrag.core.standing import Standings
 from srrag.core.step import Function, Place, usable_cpus
 from srrag.core.units import Units, open_units
 from srrag.library.results import CitedReplies, CitedReply, Evaluation, FoundPassages, evaluate_here
-from srrag.llm.completion import EngineStopped, tallied
+from srrag.llm.completion import BudgetSpent, EngineStopped, tallied
 from srrag.retrieve.passages import found_passages
 from srrag.retrieve.questions import question_fault, question_table
 from srrag.runner.engines import engines_here, engines_of
@@ -193,11 +193,15 @@ class Root:
 
     @contextmanager
     def _renewed(self) -> Iterator[None]:
-        """Close engines that stopped, which stay stopped: the next question starts new ones."""
+        """Close engines that stopped, which stay stopped: the next question starts new ones.
+
+        A new one would not help where the budget is spent.
+        """
         try:
             yield
-        except EngineStopped:
-            self.close()
+        except EngineStopped as error:
+            if not isinstance(error, BudgetSpent):
+                self.close()
             raise
 
     def _open(self, pipeline: str | Pipeline, overrides: tuple[str, ...]) -> _Opened:

@@ -20,7 +20,7 @@ from srrag.core.errors import UsageError
 from srrag.core.pipeline import Pipeline
 from srrag.library.results import CitedReply
 from srrag.library.root import Root
-from srrag.llm.completion import EngineStopped
+from srrag.llm.completion import BudgetSpent, EngineStopped
 from srrag.retrieve.search import SearchSparse
 
 CAST = "How long may an acute lateral ankle sprain be immobilised in a cast?"
@@ -124,6 +124,19 @@ def test_engines_that_stopped_are_started_anew_by_the_next_question(sample_root:
             with pytest.raises(EngineStopped, match="gone"):
                 asked(root)
             assert ended == [True] and asked(root), "the endpoint is back"
+
+
+def test_a_spent_budget_closes_nothing_as_no_engine_is_renewed_for_it(sample_root: Path) -> None:
+    def spent(table: pa.Table) -> pa.Table:
+        raise BudgetSpent("budget.max_tokens=1 is spent")
+
+    with srrag.open(sample_root) as root:
+        root.ask(CAST, pipeline="bm25")
+        ((key, opened),) = root._opened.items()
+        root._opened[key] = again = replace(opened, answer=spent)
+        with pytest.raises(BudgetSpent):
+            root.ask(CAST, pipeline="bm25")
+        assert root._opened[key] is again and root.search(CAST, pipeline="bm25")
 
 
 def test_overrides_change_a_named_pipeline(root: Root) -> None:
