@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -253,10 +253,7 @@ def _composed(
         for item in overrides
         for each in (model_of(item.removeprefix(word)) if item.startswith(word) else [item])
     ]
-    keys = {key_of(item) for item in own}
-    # An engine of its own takes no key, price or header of the engine that judges.
-    kept = (i for i in common if not (first_key(i) == "engine" and "engine" in keys))
-    argv = (*(item for item in kept if key_of(item) not in keys), *own)
+    argv = (*_kept(common, own), *own)
     config = configure("evaluate", argv)
     check_numbers(config, resamples=1, seed=0)
     pipeline = asked(factory.pipeline(config))
@@ -264,3 +261,24 @@ def _composed(
     at = run.place(factory.place(config))
     check_prices(engines_of([run.pipeline]), at)
     return Configuration(name, overrides, argv, config, run, common=tuple(common))
+
+
+def _kept(common: Sequence[str], own: Sequence[str]) -> Iterator[str]:
+    """Yield what of the command holds for a row too.
+
+    An engine of its own takes no key, header or other setting of a judge elsewhere, and at the same
+    place no price of another model.
+    """
+    keys = {key_of(item) for item in own}
+    elsewhere = "engine" in keys and not _where(own) <= _where(common)
+    for item in common:
+        key = key_of(item)
+        price = key.startswith("engine.usd_per_mtok") and {"engine", "engine.model"} <= keys
+        if not (key in keys or price or (elsewhere and first_key(item) == "engine")):
+            yield item
+
+
+def _where(overrides: Sequence[str]) -> ItemsView[str, str]:
+    """The kind and address of the engine that overrides name, the last of each."""
+    named = {key_of(item): item for item in overrides}
+    return {key: named[key] for key in ("engine", "engine.base_url") if key in named}.items()

@@ -94,23 +94,30 @@ def test_where_another_engine_answers_two_commands_repeat_it(sample_root: Path) 
     configure("answer", shlex.split(answer)[2:])
 
 
+OPENAI = "https://api.openai.com/v1"
+
+
 @pytest.mark.parametrize(
-    ("engine", "model"),
+    ("engine", "model", "address", "key"),
     [
-        ("model=http://other:8000/v1#llama", "llama"),
-        ("engine=http engine.model=llama engine.base_url=http://other:8000/v1", "llama"),
-        ("engine=rules", None),
+        ("model=http://other:8000/v1#llama", "llama", "http://other:8000/v1", None),
+        (
+            "engine=http engine.model=llama engine.base_url=http://other:8000/v1",
+            "llama", "http://other:8000/v1", None,
+        ),
+        ("engine=rules", None, None, None),
+        ("engine=http engine.model=mini", "mini", OPENAI, "OPENAI_API_KEY"),
     ],
-)
-def test_an_engine_of_a_row_takes_nothing_of_the_judge(
-    sample_root: Path, engine: str, model: str | None
+)  # fmt: skip
+def test_a_row_takes_nothing_of_a_judge_elsewhere_and_no_price_of_another_model(
+    sample_root: Path, engine: str, model: str | None, address: str | None, key: str | None
 ) -> None:
     prices = ["engine.usd_per_mtok_in=5", "engine.usd_per_mtok_out=15"]
     judge = [*model_of("openai/gpt-4o", {}), *prices]
     (made,) = expanded(sample_root, f"+sweep.rows.a=pipeline=bm25 {engine}", *judge)
     settings = made.config["engine"]
-    assert settings.get("model") == model
-    assert settings.get("api_key_env") is None and settings.get("usd_per_mtok_in") is None
+    assert (settings.get("model"), settings.get("base_url")) == (model, address)
+    assert settings.get("api_key_env") == key and settings.get("usd_per_mtok_in") is None
     asked = configure("evaluate", [f"root={sample_root}", "bench=sample", *judge])["engine"]
     answer, judged = made.command("gold.jsonl", asked).split(" && ")
     assert configure("answer", shlex.split(answer)[2:])["engine"] == settings
