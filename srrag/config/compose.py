@@ -184,13 +184,17 @@ def with_pipeline(name: str, config: dict[str, Any], pipeline: str) -> dict[str,
 
 def listed(override: str) -> list[str]:
     """Expand an override with a list of values (key=a,b) to single ones; [] for other overrides."""
+    named = _with_names(override)
     try:
-        parsed = OverridesParser.create().parse_override(_with_names(override))
+        parsed = OverridesParser.create().parse_override(named)
     except HydraException:
         return []
     if not parsed.is_sweep_override():
         return []
-    return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
+    values = parsed.sweep_string_iterator()
+    if named != override:  # its quotes were not typed
+        values = (value.replace("'", "") for value in values)
+    return [f"{parsed.get_key_element()}={value}" for value in values]
 
 
 def _of_all_rows(overrides: Sequence[str]) -> Iterator[str]:

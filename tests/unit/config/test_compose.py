@@ -96,7 +96,9 @@ def test_a_name_that_looks_like_a_number_is_kept_as_it_is_typed(
 
 
 def test_rows_of_builds_that_look_like_numbers_have_their_names() -> None:
-    assert list(map(quoted, listed("build=1_2,1.10"))) == ["build='1_2'", "build='1.10'"]
+    made = listed("build=1_2,2024-01")
+    assert made == ["build=1_2", "build=2024-01"]
+    assert list(map(quoted, made)) == ["build='1_2'", "build='2024-01'"]
 
 
 @pytest.mark.parametrize("word", ["root", "", "help", "-x"])
