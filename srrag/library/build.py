@@ -86,7 +86,8 @@ def _keep_papers(store: Store, config: Mapping[str, Any]) -> None:
     if _SAMPLE in overrides and _SAMPLE not in (command or _SAMPLE):
         raise UsageError(f"root={store} holds other papers: `srrag sample root=FOLDER`")
     stands = store.pointer_path(config["build"]).exists()
-    known = command and _corpus_of(command) in ([], ["corpus=sample"])
+    same = _corpus_of(config["command"])
+    known = command and _corpus_of(command) in ([], ["corpus=sample"], same)
     if stands and not known and not any(map(_NAMES_PAPERS.match, overrides)):
         made = f"`{command}` built it" if command else "a command that is not known built it"
         raise UsageError(f"root={store}: {made}: name its papers, or corpus=sample for the sample")

@@ -74,13 +74,16 @@ def test_a_command_that_names_no_papers_does_not_build_the_sample_over_others(
         assert root.build(path=papers, overrides=CHEAP).documents == 1
 
 
-@pytest.mark.parametrize("named", [[], ["corpus=sample"]])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [([], []), (["corpus=sample"], []), (["corpus.title=none"], ["corpus.title=none"])],
+)
 def test_a_root_of_the_sample_is_built_on_without_its_name(
-    tmp_path: Path, named: list[str]
+    tmp_path: Path, first: list[str], then: list[str]
 ) -> None:
     root = f"root={tmp_path / 'R'}"
-    srrag.run("build", root, *CHEAP, *named)
-    assert srrag.run("build", root, *CHEAP)["rows"]["documents"] > 1
+    srrag.run("build", root, *CHEAP, *first)
+    assert srrag.run("build", root, *CHEAP, *then)["rows"]["documents"] > 1
 
 
 def test_an_evaluation_has_metrics_and_a_difference(sample_root: Path) -> None:
