@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def run_stages(
     plan = Plan(source, start, stages)
     done = write_source(store, source, start, table, PART_ROWS)
     parts = list(dict.fromkeys(done))
-    discard_lost(plan, store, parts, running.place)
+    running.discard_lost(plan, store, parts)
     running.runner.run(plan, store, parts, replace(running.place, root=store.root))
     made = {}
     for name, step in steps.items():
@@ -159,6 +159,7 @@ class Running:
     runner: Runner
     resources: Callable[[str, Any], Resources]
     place: Place
+    _begun: set[tuple[str, ...]] = field(default_factory=set, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Running:
@@ -169,6 +170,13 @@ class Running:
     def bound(self, root: str | None, build: str, pipeline: Pipeline) -> PipelineRun:
         """Bind a pipeline to a build of a root, as `factory.bound` does."""
         return factory.bound(root, build, pipeline, self.runner, self.resources)
+
+    def discard_lost(self, plan: Plan, store: Store, parts: Sequence[str]) -> None:
+        """Remove the parts that lost answers, each once: rows that share one grant it one retry."""
+        steps = tuple(plan.fingerprint(stage.name) for stage in plan.stages)
+        new = [part for part in parts if (*steps, part) not in self._begun]
+        discard_lost(plan, store, new, self.place)
+        self._begun.update((*steps, part) for part in new)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,17 @@ def test_a_judge_that_answers_nonsense_is_no_result(folder: Path) -> None:
         for again, asked in (("false", 0), ("true", 2 * 5)):
             judged(folder, *http(endpoint.url), f"retry_failed={again}")
             assert sum(endpoint.calls.values()) == asked
+
+
+def test_of_rows_with_the_same_answers_one_asks_the_judge_anew(folder: Path) -> None:
+    shutil.copy(folder / "both.parquet", folder / "same.parquet")
+    asked = []
+    with serve(Endpoint(script=lambda request: "I had rather not say.")) as endpoint:
+        more = [*http(endpoint.url), "controls=false", "retry_failed=true"]
+        for rows in ([], [], [f"bench.baseline_answers={folder / 'same.parquet'}"]):
+            judged(folder, *more, *rows)
+            asked.append(sum(endpoint.calls.values()))
+    assert asked[2] - asked[1] == asked[1] - asked[0] > 0
 
 
 def test_one_question_without_an_answer_does_not_hide_a_judge_that_failed(folder: Path) -> None:
