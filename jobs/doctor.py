@@ -16,7 +16,6 @@ from srrag.runner import doctor
 from srrag.runner.pipeline_run import settled_embedder
 from srrag.runner.progress import say
 from srrag.runner.ray.data import RayDataRunner
-from srrag.storage import mirror
 from srrag.storage.store import Store
 
 _STAGES = ("parsed", "documents", "chunks", "windows", "extracts", "vectors")
@@ -38,8 +37,7 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     checks += engine_checks(factory.make(config["engine"], "engine")) + prices(config)
     for check in checks:
         say(f"{'ok  ' if check['ok'] else 'FAIL'} {check['check']:<10} {check['detail']}")
-    root = mirror.shown(Path(config["root"]))
-    extras, chosen = doctor.extras(), read_choices(choices_file(root))
+    extras, chosen = doctor.extras(), read_choices(choices_file(config["root"]))
     say("     extras     " + ", ".join(f"{k}: {'yes' if v else 'no'}" for k, v in extras.items()))
     return {
         "ok": all(check["ok"] for check in checks),

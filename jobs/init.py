@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from srrag.config.words import choices_file, choose, read_choices
 from srrag.core.errors import UsageError
 from srrag.runner.pipeline_run import EMBEDDERS, built_embedder, settled_embedder
 from srrag.runner.progress import say
-from srrag.storage import mirror
 from srrag.storage.store import Store
 
 
@@ -21,12 +19,11 @@ def run(config: dict[str, Any]) -> dict[str, Any]:
     from srrag.model import linear  # imports torch
 
     store, asked = Store(config["root"]), config["arithmetic"]
-    root = mirror.shown(Path(config["root"]))
     if asked not in ("auto", *EMBEDDERS):
         raise UsageError(f"arithmetic={asked}: auto, {', '.join(EMBEDDERS)}")
     chosen = {key: value for key, value in config["choose"].items() if value is not None}
-    if chosen or choices_file(root):
-        kept = choose(root, chosen)
+    if chosen or choices_file(config["root"]):
+        kept = choose(config["root"], chosen)
         held = ", ".join(f"{key}: {value}" for key, value in read_choices(kept).items())
         say(f"{kept}: {held or 'takes model, pipeline and other keys of all jobs here'}")
     store.create()

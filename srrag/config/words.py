@@ -23,6 +23,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from srrag.core.errors import UsageError, first_line
+from srrag.storage import mirror
 from srrag.storage.atomic_write import commit
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -125,8 +126,9 @@ def tops(job: str) -> dict[str, Any]:
 
 
 def choices_file(root: str | Path) -> Path | None:
-    """Where the choices for a root lie; None for a root at an address."""
-    return None if "://" in str(root) else Path(root).absolute().parent / CHOICES
+    """Where the choices for a root lie; None for a root at an address, or its mirror."""
+    address = "://" in str(root) or "://" in mirror.shown(Path(root))
+    return None if address else Path(root).absolute().parent / CHOICES
 
 
 def read_choices(path: Path | None) -> dict[str, str]:
@@ -156,7 +158,8 @@ def choose(root: str | Path, chosen: Mapping[str, str]) -> Path:
         model_of(chosen["model"])
     path = choices_file(root)
     if path is None:
-        raise UsageError(f"root={root}: choices are kept beside a folder, not at an address")
+        told = root if "://" in str(root) else mirror.shown(Path(root))
+        raise UsageError(f"root={told}: choices are kept beside a folder, not at an address")
     held = {**read_choices(path), **chosen}
 
     def write(new: Path) -> None:
