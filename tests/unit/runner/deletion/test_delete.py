@@ -229,7 +229,7 @@ def test_prune_removes_what_no_build_names(papers: Path, root: Path) -> None:
         ([], UsageError, "doc_id"),
         (["doc_id=unknown"], ValueError, "doc_id=unknown"),
         (["source_id=unknown"], ValueError, "source_id=unknown"),
-        (["source_id=1.5"], UsageError, "source_id"),
+        (["source_id=1.5"], ValueError, "source_id=1.5"),
         (["doc_id=@/nowhere"], UsageError, "nowhere"),
         (["source_id=[ibuprofen.md,exercise therapy.md,taping.md,zorbamycin.md]"],
          ValueError, "nothing would be left"),
