@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, compress, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -216,8 +216,11 @@ class SearchAgain(Step):
     This step follows ReadAndAnswer(searches=true). The papers that the first answer used come
     first, then the best `k` windows of each search in turn, then what was found before; `read`
     answers anew, and the new answer counts. Questions without `searches` stay as they are, and so
-    does a question whose search or second reading failed. `searches` keeps what was searched for.
+    does a question whose search or second reading failed, or whose search brought no text that was
+    not read. `searches` keeps what was searched for.
     """
+
+    version: ClassVar[int] = 2
 
     search: Pipeline
     papers: GatherPapers
@@ -268,7 +271,13 @@ class SearchAgain(Step):
                 for (n, lists), before in zip(found.items(), again["hits"].to_pylist(), strict=True)
             ]
             again = again.drop_columns([*names, "hits"]).append_column("hits", pa.array(hits, HITS))
-            for n, row in zip(found, read(papers(again)).to_pylist(), strict=True):
+            again = papers(again)
+            new = [
+                not _texts(evidence) <= _texts(rows[n]["evidence"])
+                for n, evidence in zip(found, again["evidence"].to_pylist(), strict=True)
+            ]
+            told = read(again.filter(pa.array(new, pa.bool_()))).to_pylist() if any(new) else []
+            for n, row in zip(compress(found, new), told, strict=True):
                 if row["reject"] is None:
                     rows[n] = {name: row[name] for name in self.revises}
             for name in self.revises:
@@ -279,6 +288,10 @@ class SearchAgain(Step):
             return batch
 
         return run
+
+
+def _texts(evidence: Sequence[Row]) -> set[str]:
+    return {item["text"] for item in evidence}
 
 
 def _questions(texts: Sequence[str]) -> pa.Table:

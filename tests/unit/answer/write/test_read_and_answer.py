@@ -261,6 +261,21 @@ def test_without_a_wish_nothing_is_asked_again(sample_root: Any) -> None:
     assert len(client.asked) == 2
 
 
+class Repeating(Scripted):
+    """A client that wishes for the search that was made."""
+
+    def answer(self, prompt: Prompt) -> str:
+        self.searches = [prompt.question]
+        return super().answer(prompt)
+
+
+def test_papers_that_were_read_are_not_read_again(sample_root: Any) -> None:
+    client = Repeating([])
+    rows = answered_again(sample_root, client)
+    assert [row["answer"] for row in rows] == ["First. [2]"] * 2
+    assert len(client.asked) == 2 and rows[0]["searches"] == [QUESTIONS[0]]
+
+
 def test_a_second_reading_that_fails_leaves_the_first_answer(sample_root: Any) -> None:
     rows = answered_again(sample_root, Scripted(["ankle"], second="no JSON"))
     assert [row["answer"] for row in rows] == ["First. [2]"] * 2
