@@ -175,8 +175,9 @@ _SPARED = re.compile(
 _PACE = re.compile(r"\b(?:faster|slow\w*|accelerat\w*)", re.IGNORECASE)
 """More of an event, and less of the time until it."""
 _WHO_DID_NOT = re.compile(
-    r"\b(?:who|which|that)(?: \w+){0,2} (?:not|never)\b"
-    rf"|\b(?:{alternatives('person')}|those) (?:not|never) \w+",
+    r"\bwho(?: \w+){0,2} (?:not|never)\b"
+    rf"|\b(?:{alternatives('person')}|groups?|arms?|those)"
+    r" (?:(?:that|which)(?: \w+){0,2} )?(?:not|never) \w+",
     re.IGNORECASE,
 )
 _FALLS = re.compile(r"\bfall(?:s|ing|en)?\b", re.IGNORECASE)
@@ -319,7 +320,7 @@ def _roundabout(
     other = {*terms(comparator)} - {*terms(intervention)}
     if outcome and bool(_SPARED.search(clause)) != bool(_SPARED.search(outcome)):
         return True
-    if _PACE.search(clause) and not _PACE.search(outcome):
+    if outcome and _PACE.search(clause) and not _PACE.search(" ".join(asked)):
         return True
     than = lexicon("than").search(clause)
     before, after = (clause[: than.start()], clause[than.end() :]) if than else (clause, "")

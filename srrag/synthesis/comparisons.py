@@ -37,6 +37,7 @@ _USUAL = re.compile(
     re.I,
 )
 """The whole name of what is no active comparator: "rate control" is one, so is "aspirin alone"."""
+_WITH = re.compile(r"\s*(?:\+|/|\b(?:and(?! see)|or|plus)\b)\s*", re.I)
 _ASIDE = re.compile(r"\s*\([^()]*\)")
 _JOINED = re.compile(r"\s*(?:,|\+|/|\b(?:and(?! see)|or|plus)\b)\s*", re.I)
 
@@ -169,7 +170,8 @@ def compare(
         on = meant
     fits = {doc: fits_people(papers[doc], parts, names) for doc in {r["doc_id"] for r, _ in on}}
     others = tuple(papers[doc] for doc in fits if not fits[doc])
-    later = frozenset().union(*(papers[doc].ids for doc in fits))
+    with_results = {row["doc_id"] for row, _ in on if row["kind"] == "found"}
+    later = frozenset().union(*(papers[doc].ids for doc in with_results))
     unseen = {
         doc
         for doc in {row["doc_id"] for row in findings}
@@ -205,12 +207,12 @@ def compare(
         return made.against == BEFORE, other, -len(made.rows), -len(made.reviews)
 
     comparisons.sort(key=place)
-    with_results = {of[row["doc_id"]][0] for row, _ in told}
+    answered = {of[row["doc_id"]][0] for row, _ in told}
     return Found(
         tuple(comparisons),
         tuple(_announced(row, findings, papers, of, names) for row in _each_once(planned)),
         sum(row["kind"] == "background" for row, _ in turned),
-        tuple(row for row in concluded if of[row["doc_id"]][0] not in with_results),
+        tuple(row for row in concluded if of[row["doc_id"]][0] not in answered),
         len(results) - len(told),
         others, hidden, tuple(relaxed), parts,
     )  # fmt: skip
@@ -285,7 +287,8 @@ def _against(comparators: Sequence[str], interventions: Sequence[str]) -> str:
         return BEFORE
     parts = _parts_of(told)
     both = {each.casefold() for each in _parts_of(" and ".join(interventions))}
-    rest = [part for part in parts if not _SHAM.search(part)]
+    bare = _ASIDE.sub(lambda aside: " placebo" if _SHAM.search(aside[0]) else "", told)
+    rest = [part for part in _WITH.split(bare) if part and not _SHAM.search(part)]
     if _SHAM.search(told) and all(_USUAL.fullmatch(p) or p.casefold() in both for p in rest):
         return "placebo or sham"
     usual = bool(parts) and all(_USUAL.fullmatch(part) for part in parts)

@@ -78,6 +78,14 @@ _TOKENS_OF_A_WORD = 2
 """Of "eyesight", "dropout", "rectum"; names of drugs have more."""
 _PLAIN_ENDING = re.compile(r"(?:[^aeiou]ed|ing|er|est|ly|ness|ment|ful|less|able|[^sui]s)$")
 """Endings of everyday English; few names of drugs or procedures have them."""
+_THERAPIES = {
+    "physio": "physical",
+    "radio": "radiation",
+    "chemo": "chemotherapeutic",
+    "psycho": "psycholog\\w+",
+    "pharmaco": "pharmacolog\\w+",
+    "hormono": "hormon\\w+",
+}
 _OTHER_NAMES = (
     ("epinephrine", "adrenaline"),
     ("adrenaline", "epinephrine"),
@@ -161,9 +169,10 @@ def _named(text: str, whole: str, found: Held, treatments_alone: bool) -> bool:
 
 def _otherwise_named(treatment: str, whole: str) -> bool:
     """Whether the sources call a treatment by another name: physiotherapy is physical therapy."""
-    if treatment.endswith("therapy"):
-        return bool(re.search(rf"\b{re.escape(treatment[:4])}\w* (?:therap|treatment)", whole))
-    return any(treatment.replace(*each) in whole for each in _OTHER_NAMES if each[0] in treatment)
+    if stem := _THERAPIES.get(treatment.removesuffix("therapy")):
+        return bool(re.search(rf"\b{stem} (?:therap|treatment)", whole))
+    names = (treatment.replace(*each) for each in _OTHER_NAMES if each[0] in treatment)
+    return any(re.search(rf"\b{re.escape(name)}\b", whole) for name in names)
 
 
 def _apart(found: Held) -> bool:

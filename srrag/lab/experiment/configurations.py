@@ -271,10 +271,13 @@ def _kept(common: Sequence[str], own: Sequence[str]) -> Iterator[str]:
     """
     keys = {key_of(item) for item in own}
     elsewhere = "engine" in keys and not _where(own) <= _where(common)
+    named = {key_of(item) for item in common}
+    moved = "engine.base_url" in keys & named and not _where(own) <= _where(common)
     for item in common:
         key = key_of(item)
-        price = key.startswith("engine.usd_per_mtok") and {"engine", "engine.model"} <= keys
-        if not (key in keys or price or (elsewhere and first_key(item) == "engine")):
+        price = key.startswith("engine.usd_per_mtok") and "engine.model" in keys & named
+        secret = moved and key.startswith(("engine.api_key_env", "engine.headers", "engine.query"))
+        if not (key in keys or price or secret or (elsewhere and first_key(item) == "engine")):
             yield item
 
 

@@ -59,6 +59,8 @@ def test_a_sentence_tells_the_direction_of_an_outcome_and_its_worth(row: dict[st
         ("Failure to give taping raised pain.", "pain", "unclear"),
         ("Pain was lower with taping than without taping.", "pain", "decreased"),
         ("At 12 weeks, compared with rest, taping reduced pain.", "pain", "decreased"),
+        ("We found that taping did not reduce pain compared with rest.", "pain", "no difference"),
+        ("Pain was higher in arms that did not get it.", "pain", "unclear"),
         ("Taping raised the rate of discontinuation.", "discontinuation", "increased"),
     ],
 )
@@ -219,6 +221,11 @@ def test_what_is_told_in_a_roundabout_way_is_left_unread(
 ) -> None:
     said = read_statement(sentence, outcome, intervention, comparator)
     assert (said.direction, said.clear) == ("unclear", False)
+
+
+def test_a_treatment_may_be_named_slow() -> None:
+    said = read_statement("Slow breathing reduced pain.", "pain", "slow breathing", "rest")
+    assert said.direction == "decreased"
 
 
 def test_what_both_groups_do_is_no_effect_of_an_intervention_without_a_comparator() -> None:

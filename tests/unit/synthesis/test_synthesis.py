@@ -88,6 +88,8 @@ def test_effects_of_one_kind_are_pooled_and_other_kinds_are_named() -> None:
         (["drug A", "usual care"], ["placebo and standard care"], "placebo or sham"),
         (["drug A"], ["sham acupuncture and rest"], "sham acupuncture and rest"),
         (["drug A"], ["control (placebo)"], "placebo or sham"),
+        (["drug A"], ["saline (placebo)"], "placebo or sham"),
+        (["drug A"], ["placebo, once daily"], "placebo or sham"),
         (["drug A"], ["mobile vehicle clinic"], "mobile vehicle clinic"),
         (["drug A"], ["vehicle cream"], "placebo or sham"),
         (["drug A"], ["usual care"], "usual care or no treatment"),
@@ -351,6 +353,14 @@ def test_a_paper_whose_later_version_is_here_is_left_out(
     assert [each.doc_id for each in made.found.left_out] == left
     (each,) = made.comparisons
     assert each.directions == {"better": {"C": 2 - len(left)}}
+
+
+@pytest.mark.parametrize("kind", ["concluded", "planned", "background"])
+def test_a_later_version_without_a_result_leaves_no_result_out(kind: str) -> None:
+    papers = [paper("one", status="superseded", link="pmid:8"),
+              paper("two", ids=frozenset(["pmid:8"]))]  # fmt: skip
+    (each,) = synthesis([finding("one"), finding("two", kind=kind)], papers).comparisons
+    assert [row.doc_id for row in each.comparison.rows] == ["one"]
 
 
 def test_where_the_build_did_not_look_for_retractions_it_says_so() -> None:

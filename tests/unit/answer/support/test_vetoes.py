@@ -109,6 +109,8 @@ def test_what_no_paper_gives_is_held_back(text: str, why: str) -> None:
         ("Radiotherapy", "therapy by radiographs", NAME),
         ("Epinephrine", "adrenaline", ""),
         ("Norepinephrine", "noradrenaline", ""),
+        ("Epinephrine", "noradrenaline", NAME),
+        ("Brachytherapy", "brace treatment", NAME),
         ("Acetaminophen", "paracetamol", ""),
         ("Acetaminophen", "adrenaline", NAME),
         ("Cryotherapy", "physical therapy", NAME),

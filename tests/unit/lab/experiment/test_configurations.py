@@ -107,6 +107,8 @@ OPENAI = "https://api.openai.com/v1"
         ),
         ("engine=rules", None, None, None),
         ("engine=http engine.model=mini", "mini", OPENAI, "OPENAI_API_KEY"),
+        ("engine.model=mini", "mini", OPENAI, "OPENAI_API_KEY"),
+        ("engine.model=b engine.base_url=http://gpu7/v1", "b", "http://gpu7/v1", None),
     ],
 )  # fmt: skip
 def test_a_row_takes_nothing_of_a_judge_elsewhere_and_no_price_of_another_model(
