@@ -34,7 +34,7 @@ def readable(made: Synthesis) -> str:
     """The comparisons, best studied first, then what was not counted."""
     lines = [*_wrap(made.question), ""]
     if not made.comparisons:
-        lines += ["No study here compares this on an outcome that was asked for.", ""]
+        lines += ["No result that was read compares this on an outcome that was asked for.", ""]
     for each in made.comparisons[:SHOWN]:
         lines += [*_comparison(each), ""]
     if len(made.comparisons) > SHOWN:
@@ -123,7 +123,7 @@ def _aside(made: Synthesis) -> Iterator[str]:
         what = "compares with" if part == "C" else "tells of"
         asked = " / ".join(made.parts[part])
         others = "; these have others" if made.comparisons else ""
-        yield from _wrap(f"No study here {what} “{asked}” by that name{others}.")
+        yield from _wrap(f"No result that was read {what} “{asked}” by that name{others}.")
     counts = (
         (found.background, "told as background"),
         (len(found.concluded), "concluded without a result that was read"),

@@ -47,7 +47,7 @@ function open(reply) {
       place.insertBefore(more, place.children[FIRST]);
     }
     at("gathered").textContent = all.length ? `${several(all.length, "comparison")}, the best studied first.`
-      : "No study here compares this on an outcome that was asked for.";
+      : "No result that was read compares this on an outcome that was asked for.";
     at("gather").hidden = true;
   });
 }
@@ -219,7 +219,7 @@ function aside({ announced, comparisons, not_counted: left, parts, read_by: read
     [left.figures_of_one_group, "figures of one group"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join("; ");
   return [
     ...announced.map((each) => `Announced: ${each.outcome}, ${markedTitle(each)}: ${each.found ? "a result" : "no result"} is here.`),
-    ...left.no_study_has.map((part) => `No study here ${part === "C" ? "compares with" : "tells of"} “${parts[part].join(" / ")}” by that name${comparisons.length ? "; these have others" : ""}.`),
+    ...left.no_study_has.map((part) => `No result that was read ${part === "C" ? "compares with" : "tells of"} “${parts[part].join(" / ")}” by that name${comparisons.length ? "; these have others" : ""}.`),
     counts && `Not counted as results: ${counts}.`,
     left.other_people.length && `Of other people, ${several(left.other_people.length, "study", "studies")}: ${titles(left.other_people)}.`,
     left.left_out.length && `Left out, as they must not be cited: ${titles(left.left_out)}.`,

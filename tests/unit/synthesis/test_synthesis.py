@@ -382,7 +382,7 @@ def test_a_forest_plot_marks_a_paper_that_is_not_in_order() -> None:
 def test_an_outcome_that_no_study_names_is_said_and_the_others_are_shown() -> None:
     made = synthesis([finding("one")], parts=PARTS | {"O": ["walking"]})
     assert made.found.relaxed == ("O",) and made.comparisons
-    assert "No study here tells of “walking”" in readable(made)
+    assert "No result that was read tells of “walking”" in readable(made)
 
 
 def test_an_outcome_told_as_background_alone_hides_no_result() -> None:
@@ -415,7 +415,7 @@ def test_an_unknown_direction_is_unclear_and_breaks_nothing() -> None:
 
 def test_without_any_finding_on_the_question_it_says_so() -> None:
     made = synthesis([finding("one", interventions=["surgery"])])
-    assert not made.comparisons and "No study here compares this" in readable(made)
+    assert not made.comparisons and "No result that was read compares this" in readable(made)
     assert json.loads(json.dumps(made.json))["comparisons"] == []
 
 
